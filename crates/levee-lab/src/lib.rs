@@ -1,0 +1,1 @@
+//! Real runs of a scenario on one machine.

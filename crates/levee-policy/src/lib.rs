@@ -1,0 +1,3 @@
+//! The defences of Levee as pure state machines.
+#![no_std]
+extern crate alloc;

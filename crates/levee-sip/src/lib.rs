@@ -1,0 +1,3 @@
+//! SIP without sockets.
+#![no_std]
+extern crate alloc;

@@ -1,0 +1,2 @@
+//! Levee.
+fn main() {}
