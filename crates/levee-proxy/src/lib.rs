@@ -1,1 +1,3 @@
 //! The live fronts of Levee.
+
+pub mod sip;
