@@ -13,7 +13,10 @@ extern crate alloc;
 extern crate std;
 
 mod chars;
+pub mod edit;
 pub mod header;
 pub mod stream;
+pub mod transaction;
 pub mod uri;
+pub mod wakeups;
 pub mod wire;
