@@ -13,6 +13,7 @@ extern crate alloc;
 extern crate std;
 
 mod chars;
+pub mod check;
 pub mod header;
 pub mod stream;
 pub mod uri;
