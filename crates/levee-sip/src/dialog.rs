@@ -79,10 +79,21 @@ pub fn caller(msg: &Message<'_>, parts: &RequestParts<'_>) -> Party {
 /// The answering end of a response that makes a dialog; `None` if its To has no tag. Its Record-Route values end with
 /// ours and those before us, seen from the caller; those above ours are between us and the callee, farthest first.
 #[must_use]
-pub fn callee(msg: &Message<'_>, parts: &ResponseParts<'_>, is_us: impl Fn(&Uri<'_>) -> bool) -> Option<Party> {
-    let ours = |value: &&[u8]| NameAddr::parse(value).and_then(|n| n.parse_uri()).is_ok_and(|u| is_us(&u));
-    let mut routes: Vec<Box<[u8]>> =
-        record_routes(msg).take_while(|v| !ours(v)).take(ROUTES_MAX).map(Box::from).collect();
+pub fn callee(
+    msg: &Message<'_>,
+    parts: &ResponseParts<'_>,
+    is_us: impl Fn(&Uri<'_>) -> bool,
+) -> Option<Party> {
+    let ours = |value: &&[u8]| {
+        NameAddr::parse(value)
+            .and_then(|n| n.parse_uri())
+            .is_ok_and(|u| is_us(&u))
+    };
+    let mut routes: Vec<Box<[u8]>> = record_routes(msg)
+        .take_while(|v| !ours(v))
+        .take(ROUTES_MAX)
+        .map(Box::from)
+        .collect();
     routes.reverse();
     Some(Party {
         name_addr: msg.value(Name::To)?.into(),
@@ -100,8 +111,11 @@ pub fn contact_uri<'a>(msg: &Message<'a>) -> Option<&'a [u8]> {
 }
 
 fn record_routes<'a>(msg: &Message<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-    msg.all(Name::RecordRoute)
-        .flat_map(|h| name_addrs(h.value).flatten().map(move |l| h.value.get(l.from..l.to).unwrap_or_default()))
+    msg.all(Name::RecordRoute).flat_map(|h| {
+        name_addrs(h.value)
+            .flatten()
+            .map(move |l| h.value.get(l.from..l.to).unwrap_or_default())
+    })
 }
 
 impl Dialog {
@@ -125,7 +139,11 @@ impl Dialog {
     /// Which end sent a request with this From tag.
     #[must_use]
     pub fn sender(&self, from_tag: &[u8]) -> Side {
-        if *self.caller.tag == *from_tag { Side::Caller } else { Side::Callee }
+        if *self.caller.tag == *from_tag {
+            Side::Caller
+        } else {
+            Side::Callee
+        }
     }
 
     /// Notes a request of one end: its CSeq, and its Contact when the request may move it (section 12.2.1.1).
@@ -164,12 +182,27 @@ impl Dialog {
         self.request(out, "ACK", Side::Callee, via, cseq, b"");
     }
 
-    fn request(&self, out: &mut Vec<u8>, method: &str, to: Side, via: &[u8], cseq: u32, lines: &[u8]) {
+    fn request(
+        &self,
+        out: &mut Vec<u8>,
+        method: &str,
+        to: Side,
+        via: &[u8],
+        cseq: u32,
+        lines: &[u8],
+    ) {
         let (receiver, sender) = (self.party(to), self.party(to.other()));
-        let first = receiver.routes.first().and_then(|r| NameAddr::parse(r).ok());
+        let first = receiver
+            .routes
+            .first()
+            .and_then(|r| NameAddr::parse(r).ok());
         // A strict router (RFC 2543) wants itself as the Request-URI and the target as last route (section 12.2.1.1).
-        let strict =
-            first.filter(|n| n.parse_uri().is_ok_and(|u| u.is_sip() && u.params.get(b"lr").is_none())).map(|n| n.uri);
+        let strict = first
+            .filter(|n| {
+                n.parse_uri()
+                    .is_ok_and(|u| u.is_sip() && u.params.get(b"lr").is_none())
+            })
+            .map(|n| n.uri);
         put(out, format_args!("{method} "));
         out.extend_from_slice(strict.unwrap_or(&receiver.target));
         out.extend_from_slice(b" SIP/2.0\r\n");

@@ -50,8 +50,12 @@ pub fn forward_request(out: &mut Vec<u8>, msg: &Message<'_>, f: &Forward<'_>) {
     out.extend_from_slice(f.via);
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(f.lines);
-    let routes = msg.all(Name::Route).map(|h| name_addrs(h.value).count()).sum::<usize>();
-    let keep = f.routes_popped..routes - usize::from(f.last_route_popped && routes > f.routes_popped);
+    let routes = msg
+        .all(Name::Route)
+        .map(|h| name_addrs(h.value).count())
+        .sum::<usize>();
+    let keep =
+        f.routes_popped..routes - usize::from(f.last_route_popped && routes > f.routes_popped);
     let (mut via_seen, mut forwards_seen, mut route_at) = (false, false, 0);
     for h in msg.headers() {
         match h.name {
@@ -85,7 +89,10 @@ pub fn forward_request(out: &mut Vec<u8>, msg: &Message<'_>, f: &Forward<'_>) {
 /// The Content-Length if it was missing, the empty line, and the body.
 fn finish(out: &mut Vec<u8>, msg: &Message<'_>) {
     if msg.first(Name::ContentLength).is_none() {
-        put(out, format_args!("Content-Length: {}\r\n", msg.body().len()));
+        put(
+            out,
+            format_args!("Content-Length: {}\r\n", msg.body().len()),
+        );
     }
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(msg.body());
@@ -99,11 +106,16 @@ pub fn forward_response(out: &mut Vec<u8>, msg: &Message<'_>, lines: &[u8]) {
     for h in msg.headers() {
         if h.name == Name::Via && !stripped {
             stripped = true;
-            let first = vias(h.value).next().and_then(Result::ok).map_or(h.value.len(), |l| l.to);
+            let first = vias(h.value)
+                .next()
+                .and_then(Result::ok)
+                .map_or(h.value.len(), |l| l.to);
             let rest = h.value.get(first..).unwrap_or_default();
             if let Some(comma) = memchr::memchr(b',', rest) {
                 out.extend_from_slice(b"Via: ");
-                out.extend_from_slice(crate::chars::trim(rest.get(comma + 1..).unwrap_or_default()));
+                out.extend_from_slice(crate::chars::trim(
+                    rest.get(comma + 1..).unwrap_or_default(),
+                ));
                 out.extend_from_slice(b"\r\n");
             }
         } else {
@@ -148,7 +160,9 @@ pub fn reply(out: &mut Vec<u8>, msg: &Message<'_>, r: &Reply<'_>) {
                 out.extend_from_slice(r.to_tag);
                 out.extend_from_slice(b"\r\n");
             }
-            Name::Via | Name::From | Name::To | Name::CallId | Name::CSeq => out.extend_from_slice(h.line),
+            Name::Via | Name::From | Name::To | Name::CallId | Name::CSeq => {
+                out.extend_from_slice(h.line)
+            }
             Name::Timestamp if r.code == 100 => out.extend_from_slice(h.line),
             _ => {}
         }
@@ -165,7 +179,13 @@ fn has_tag(h: &Header<'_>) -> bool {
 /// The CANCEL of an INVITE that we sent, or the ACK of a non-2xx answer to it: the same Request-URI, topmost Via, Route,
 /// From, Call-ID and CSeq number (RFC 3261 sections 9.1 and 17.1.1.3). The To is `to` if given (the answer's), else the
 /// INVITE's.
-pub fn hop_request(out: &mut Vec<u8>, method: &str, invite: &Message<'_>, to: Option<&[u8]>, lines: &[u8]) {
+pub fn hop_request(
+    out: &mut Vec<u8>,
+    method: &str,
+    invite: &Message<'_>,
+    to: Option<&[u8]>,
+    lines: &[u8],
+) {
     let StartLine::Request { uri, .. } = invite.start() else {
         debug_assert!(false, "made from a request only");
         return;
@@ -180,7 +200,10 @@ pub fn hop_request(out: &mut Vec<u8>, method: &str, invite: &Message<'_>, to: Op
         match h.name {
             Name::Via if !via_seen => {
                 via_seen = true;
-                let first = vias(h.value).next().and_then(Result::ok).map_or(h.value.len(), |l| l.to);
+                let first = vias(h.value)
+                    .next()
+                    .and_then(Result::ok)
+                    .map_or(h.value.len(), |l| l.to);
                 line(out, "Via", h.value.get(..first).unwrap_or_default());
             }
             Name::To => line(out, "To", to.unwrap_or(h.value)),
@@ -223,7 +246,9 @@ fn stamped_via(out: &mut Vec<u8>, h: &Header<'_>, stamp: Stamp) {
     // What the client wrote as `received` or as the value of `rport` is not its to write.
     let params = top.item.params.bytes();
     let params_at = value.len().saturating_sub(params.len());
-    out.extend_from_slice(crate::chars::trim(value.get(..params_at).unwrap_or_default()));
+    out.extend_from_slice(crate::chars::trim(
+        value.get(..params_at).unwrap_or_default(),
+    ));
     for (name, value) in top.item.params.iter().flatten() {
         if name.eq_ignore_ascii_case(b"received") || name.eq_ignore_ascii_case(b"rport") {
             continue;
@@ -232,7 +257,9 @@ fn stamped_via(out: &mut Vec<u8>, h: &Header<'_>, stamp: Stamp) {
         out.extend_from_slice(name);
         if let Some(v) = value {
             out.push(b'=');
-            let quote = !v.iter().all(|&c| crate::chars::is_token(c) || matches!(c, b'[' | b']' | b':'));
+            let quote = !v
+                .iter()
+                .all(|&c| crate::chars::is_token(c) || matches!(c, b'[' | b']' | b':'));
             out.extend(quote.then_some(b'"'));
             out.extend_from_slice(v);
             out.extend(quote.then_some(b'"'));

@@ -68,7 +68,9 @@ impl Keys {
             Method::Ack | Method::Invite => b"INVITE",
             _ => parts.cseq.token,
         };
-        let Via { sent_by, params, .. } = parts.via;
+        let Via {
+            sent_by, params, ..
+        } = parts.via;
         let port = sent_by.port.unwrap_or(0).to_be_bytes();
         match parts.via.branch() {
             Some(b) if b.len() > MAGIC_COOKIE.len() && b.starts_with(MAGIC_COOKIE) => {
@@ -94,14 +96,21 @@ impl Keys {
     /// The dialog of a Call-ID and its two tags, in any order.
     #[must_use]
     pub fn dialog(&self, call_id: &[u8], tag: &[u8], other: &[u8]) -> DialogKey {
-        let (a, b) = if tag <= other { (tag, other) } else { (other, tag) };
+        let (a, b) = if tag <= other {
+            (tag, other)
+        } else {
+            (other, tag)
+        };
         DialogKey(self.hash(3, &[call_id, a, b]))
     }
 
     /// The To tag of our own answers to a request: the same for each of its retransmissions.
     pub fn to_tag(&self, out: &mut Vec<u8>, call_id: &[u8], from: Option<&NameAddr<'_>>) {
         let tag = from.and_then(NameAddr::tag).unwrap_or_default();
-        put(out, format_args!("lv{:016x}", self.hash64(4, &[call_id, tag])));
+        put(
+            out,
+            format_args!("lv{:016x}", self.hash64(4, &[call_id, tag])),
+        );
     }
 
     /// The hash of all that decides where we send a request, and nothing that changes on the way (RFC 5393 section
@@ -130,7 +139,10 @@ impl Keys {
     /// Appends the branch of transaction `id`.
     pub fn branch(&self, out: &mut Vec<u8>, id: u64, loop_hash: u64) {
         out.extend_from_slice(MAGIC_COOKIE);
-        put(out, format_args!("{id:016x}{:016x}{loop_hash:016x}", self.token(id)));
+        put(
+            out,
+            format_args!("{id:016x}{:016x}{loop_hash:016x}", self.token(id)),
+        );
     }
 
     fn token(&self, id: u64) -> u64 {
@@ -159,7 +171,13 @@ mod tests {
         let keys = Keys::new([7; 16]);
         let mut b = Vec::new();
         keys.branch(&mut b, 42, 0xfeed);
-        assert_eq!(keys.read_branch(&b), Some(Branch { id: 42, loop_hash: 0xfeed }));
+        assert_eq!(
+            keys.read_branch(&b),
+            Some(Branch {
+                id: 42,
+                loop_hash: 0xfeed
+            })
+        );
         let last_of_token = MAGIC_COOKIE.len() + 31;
         b[last_of_token] = if b[last_of_token] == b'0' { b'1' } else { b'0' };
         assert_eq!(keys.read_branch(&b), None);
@@ -170,7 +188,13 @@ mod tests {
     #[test]
     fn a_dialog_has_one_name_in_both_directions() {
         let keys = Keys::new([7; 16]);
-        assert_eq!(keys.dialog(b"id", b"a", b"b"), keys.dialog(b"id", b"b", b"a"));
-        assert_ne!(keys.dialog(b"id", b"a", b"b"), keys.dialog(b"ida", b"", b"b"));
+        assert_eq!(
+            keys.dialog(b"id", b"a", b"b"),
+            keys.dialog(b"id", b"b", b"a")
+        );
+        assert_ne!(
+            keys.dialog(b"id", b"a", b"b"),
+            keys.dialog(b"ida", b"", b"b")
+        );
     }
 }

@@ -13,8 +13,11 @@ extern crate alloc;
 extern crate std;
 
 mod chars;
+pub mod check;
+pub mod dialog;
 pub mod edit;
 pub mod header;
+pub mod keys;
 pub mod stream;
 pub mod transaction;
 pub mod uri;

@@ -2,7 +2,7 @@
 //!
 //! A proxied request is one server transaction towards its sender and one client transaction towards the next hop
 //! ([`ServerTransaction`], [`ClientTransaction`]). Both are plain values: a message or a moment goes in, what is to be
-//! done comes out. Finding the transaction of a message is the caller's work; [`ServerKey`] and [`crate::branch`] say how.
+//! done comes out. Finding the transaction of a message is the caller's work: [`crate::keys`] says how.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -53,7 +53,11 @@ impl Kind {
     /// The kind of transaction that a method makes.
     #[must_use]
     pub fn of(method: Method) -> Self {
-        if method == Method::Invite { Self::Invite } else { Self::NonInvite }
+        if method == Method::Invite {
+            Self::Invite
+        } else {
+            Self::NonInvite
+        }
     }
 }
 
@@ -116,7 +120,13 @@ pub enum OnClientTimer {
 impl ClientTransaction {
     /// A transaction whose request `packet` is being sent at `now`.
     #[must_use]
-    pub fn new(now: Duration, kind: Kind, reliable: bool, packet: Vec<u8>, t: &TimerValues) -> Self {
+    pub fn new(
+        now: Duration,
+        kind: Kind,
+        reliable: bool,
+        packet: Vec<u8>,
+        t: &TimerValues,
+    ) -> Self {
         Self {
             kind,
             state: ClientState::Calling,
@@ -153,8 +163,14 @@ impl ClientTransaction {
 
     /// A response with this status code came.
     pub fn on_response(&mut self, now: Duration, code: u16, t: &TimerValues) -> OnResponse {
-        const PASS: OnResponse = OnResponse { pass: true, ack: Ack::No };
-        const ABSORB: OnResponse = OnResponse { pass: false, ack: Ack::No };
+        const PASS: OnResponse = OnResponse {
+            pass: true,
+            ack: Ack::No,
+        };
+        const ABSORB: OnResponse = OnResponse {
+            pass: false,
+            ack: Ack::No,
+        };
         match (self.kind, self.state, code) {
             (_, ClientState::Terminated, _) => ABSORB,
             (Kind::Invite, ClientState::Calling | ClientState::Proceeding, 100..200) => {
@@ -177,12 +193,28 @@ impl ClientTransaction {
             // Every 2xx of a fork is passed on, and so is each retransmission of it (RFC 6026 section 7.2).
             (Kind::Invite, ClientState::Accepted, 200..300) => PASS,
             (Kind::Invite, ClientState::Calling | ClientState::Proceeding, _) => {
-                self.end(ClientState::Completed, if self.reliable { now } else { now + t.timeout() });
-                OnResponse { pass: true, ack: Ack::Make }
+                self.end(
+                    ClientState::Completed,
+                    if self.reliable {
+                        now
+                    } else {
+                        now + t.timeout()
+                    },
+                );
+                OnResponse {
+                    pass: true,
+                    ack: Ack::Make,
+                }
             }
-            (Kind::Invite, ClientState::Completed, 300..700) => OnResponse { pass: false, ack: Ack::Again },
+            (Kind::Invite, ClientState::Completed, 300..700) => OnResponse {
+                pass: false,
+                ack: Ack::Again,
+            },
             (Kind::NonInvite, ClientState::Calling | ClientState::Proceeding, _) => {
-                self.end(ClientState::Completed, if self.reliable { now } else { now + t.t4 });
+                self.end(
+                    ClientState::Completed,
+                    if self.reliable { now } else { now + t.t4 },
+                );
                 self.packet = Vec::new();
                 PASS
             }
@@ -208,7 +240,11 @@ impl ClientTransaction {
         if now >= self.ends_at {
             let pending = self.is_pending();
             self.end(ClientState::Terminated, Duration::MAX);
-            return if pending { OnClientTimer::TimedOut } else { OnClientTimer::Terminated };
+            return if pending {
+                OnClientTimer::TimedOut
+            } else {
+                OnClientTimer::Terminated
+            };
         }
         if self.retransmit_at.is_none_or(|at| now < at) {
             return OnClientTimer::Nothing;
@@ -226,7 +262,8 @@ impl ClientTransaction {
     /// When [`Self::on_timer`] has something to do.
     #[must_use]
     pub fn deadline(&self) -> Duration {
-        self.retransmit_at.map_or(self.ends_at, |at| at.min(self.ends_at))
+        self.retransmit_at
+            .map_or(self.ends_at, |at| at.min(self.ends_at))
     }
 
     /// The transport failed (section 17.1.4).
@@ -309,7 +346,8 @@ impl ServerTransaction {
     /// The request came again: whether to send [`Self::last`] again. It never goes further.
     #[must_use]
     pub fn on_request_again(&self) -> bool {
-        matches!(self.state, ServerState::Proceeding | ServerState::Completed) && !self.last.is_empty()
+        matches!(self.state, ServerState::Proceeding | ServerState::Completed)
+            && !self.last.is_empty()
     }
 
     /// The ACK of a non-2xx answer came. Returns whether it was waited for.
@@ -350,7 +388,11 @@ impl ServerTransaction {
             }
             (Kind::NonInvite, ServerState::Proceeding, _) => {
                 self.state = ServerState::Completed;
-                self.ends_at = if self.reliable { now } else { now + t.timeout() };
+                self.ends_at = if self.reliable {
+                    now
+                } else {
+                    now + t.timeout()
+                };
                 self.last = packet.to_vec();
                 true
             }
@@ -379,6 +421,7 @@ impl ServerTransaction {
     /// When [`Self::on_timer`] has something to do.
     #[must_use]
     pub fn deadline(&self) -> Duration {
-        self.retransmit_at.map_or(self.ends_at, |at| at.min(self.ends_at))
+        self.retransmit_at
+            .map_or(self.ends_at, |at| at.min(self.ends_at))
     }
 }

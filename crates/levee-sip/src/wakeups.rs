@@ -16,7 +16,9 @@ pub struct Wakeups<K> {
 
 impl<K: Ord + Copy> Default for Wakeups<K> {
     fn default() -> Self {
-        Self { heap: BinaryHeap::new() }
+        Self {
+            heap: BinaryHeap::new(),
+        }
     }
 }
 
