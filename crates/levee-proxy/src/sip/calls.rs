@@ -51,7 +51,6 @@ pub(crate) struct Call {
     pub(crate) stage: Stage,
     /// The transaction of its INVITE, while there is one.
     pub(crate) invite: u64,
-    pub(crate) invite_cseq: u32,
     pub(crate) call_id: Box<[u8]>,
     pub(crate) caller: Party,
     /// Where its INVITE came from.

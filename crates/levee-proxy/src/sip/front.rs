@@ -30,6 +30,7 @@ use super::snapshot::Snapshot;
 use super::sources::Sources;
 use super::table::Table;
 use super::txn::{Role, Txn};
+use crate::recorder::{PolicyRng, policy_rng};
 
 /// What happens to a front.
 #[derive(Debug)]
@@ -106,7 +107,7 @@ pub struct Front {
     pub(crate) policy: Selective,
     policy_inputs: VecDeque<selective::Input>,
     policy_busy: bool,
-    rng: rand_pcg::Pcg64Mcg,
+    rng: PolicyRng,
     pub(crate) classes: Classes,
     pub(crate) sources: Sources,
     pub(crate) names: Names,
@@ -154,7 +155,7 @@ impl Front {
             policy: Selective::new(settings.capacity, settings.defense.clone())?,
             policy_inputs: VecDeque::new(),
             policy_busy: false,
-            rng: rand_core::SeedableRng::seed_from_u64(seed),
+            rng: policy_rng(seed),
             classes: Classes::new(&settings.classes, &settings.defense),
             sources: Sources::new(limits.requests_per_source_per_second, limits.sources_tracked_max),
             names: Names::new(limits.dns_pending_max),
@@ -213,9 +214,21 @@ impl Front {
         self.events.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Ends the recording.
-    pub fn stop_recording(&mut self) {
-        self.events = None;
+    /// The defence.
+    #[must_use]
+    pub fn policy(&self) -> &Selective {
+        &self.policy
+    }
+
+    /// A fresh defence in place of one that holds no call, with a new seed, so that a recording can begin.
+    pub fn restart_policy(&mut self, seed: u64) {
+        if self.policy.calls_held() + self.policy.calls_evicting() > 0 {
+            return;
+        }
+        if let Ok(policy) = Selective::new(self.policy.capacity(), self.policy.config().clone()) {
+            self.policy = policy;
+            self.rng = policy_rng(seed);
+        }
     }
 
     /// Calls in hand, in every stage.
@@ -359,7 +372,7 @@ impl Front {
     }
 
     pub(crate) fn drop_message(&mut self, cause: &'static str) {
-        *self.stats.dropped.entry(cause).or_default() += 1;
+        self.stats.note_dropped(cause);
     }
 
     pub(crate) fn send(&mut self, flow: Flow, bytes: Vec<u8>, txn: u64) {

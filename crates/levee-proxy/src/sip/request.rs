@@ -219,7 +219,6 @@ impl Front {
         let call = self.calls.insert(Call {
             stage: Stage::Held,
             invite: id,
-            invite_cseq: parts.cseq.number,
             call_id: parts.call_id.into(),
             caller: dialog::caller(msg, parts),
             source: flow,

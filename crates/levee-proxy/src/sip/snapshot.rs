@@ -110,6 +110,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Counts a message that went nowhere.
+    pub fn note_dropped(&mut self, cause: &'static str) {
+        *self.dropped.entry(cause).or_default() += 1;
+    }
+
     /// All calls in hand.
     #[must_use]
     pub fn held(&self) -> u32 {
