@@ -1,4 +1,5 @@
 //! The live fronts of Levee.
 
 pub mod config;
+pub mod recorder;
 pub mod sip;
