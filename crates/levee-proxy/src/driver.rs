@@ -121,7 +121,10 @@ impl Driver {
         let mut sleep = std::pin::pin!(sleep);
         let mut armed = None;
         loop {
-            if self.stop_at.is_some_and(|at| self.front.calls() == 0 || Instant::now() >= at) {
+            if self
+                .stop_at
+                .is_some_and(|at| self.front.calls() == 0 || Instant::now() >= at)
+            {
                 break;
             }
             let deadline = self.next_deadline();
@@ -145,7 +148,10 @@ impl Driver {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let front = self.front.deadline().map(|t| self.start + Duration::from_nanos(t.as_nanos()));
+        let front = self
+            .front
+            .deadline()
+            .map(|t| self.start + Duration::from_nanos(t.as_nanos()));
         [front, self.stop_at].into_iter().flatten().min()
     }
 
@@ -214,10 +220,16 @@ impl Driver {
         let port = PortId(u16::try_from(i).unwrap_or(u16::MAX));
         let mut buffer = std::mem::take(&mut self.buffer);
         for _ in 0..BURST {
-            let Some(socket) = &self.sockets[i] else { break };
+            let Some(socket) = &self.sockets[i] else {
+                break;
+            };
             match socket.try_recv_from(&mut buffer) {
                 Ok((n, peer)) => {
-                    let flow = Flow { port, peer, conn: None };
+                    let flow = Flow {
+                        port,
+                        peer,
+                        conn: None,
+                    };
                     self.on_message(flow, &buffer[..n]);
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
@@ -274,7 +286,9 @@ impl Driver {
             .filter(|c| self.conns.contains_key(c))
             .or_else(|| self.by_peer.get(&(flow.port, flow.peer)).copied())
             .unwrap_or_else(|| self.connect(flow));
-        let Some(conn) = self.conns.get(&id) else { return };
+        let Some(conn) = self.conns.get(&id) else {
+            return;
+        };
         if conn.queue.try_send((bytes, txn)).is_err() {
             self.front.stats_mut().note_dropped("stream_queue_full");
             self.forget(id);
@@ -294,7 +308,15 @@ impl Driver {
         let id = ConnId(self.next_conn);
         let (queue, messages) = mpsc::channel(STREAM_QUEUE_MAX);
         self.by_peer.insert((port, peer), id);
-        self.conns.insert(id, Conn { port, peer, queue, accepted: accepted.is_some() });
+        self.conns.insert(
+            id,
+            Conn {
+                port,
+                peer,
+                queue,
+                accepted: accepted.is_some(),
+            },
+        );
         let limits = StreamLimits {
             message_bytes_max: self.settings.limits.message_bytes_max,
             idle: self.settings.limits.idle_connection,
@@ -302,9 +324,15 @@ impl Driver {
         };
         // From the address that we name in Via, so that the peer sees the same one.
         let local = self.bound[usize::from(port.0)].addr.ip();
-        let flow = Flow { port, peer, conn: Some(id) };
+        let flow = Flow {
+            port,
+            peer,
+            conn: Some(id),
+        };
         let events = self.streams_tx.clone();
-        tokio::spawn(stream::serve(flow, local, accepted, messages, events, limits));
+        tokio::spawn(stream::serve(
+            flow, local, accepted, messages, events, limits,
+        ));
         id
     }
 
@@ -312,7 +340,11 @@ impl Driver {
         match event {
             StreamEvent::Accepted { port, peer, stream } => self.on_accepted(port, peer, stream),
             StreamEvent::Message { flow, bytes } => self.on_message(flow, &bytes),
-            StreamEvent::Closed { conn, cause, unsent } => {
+            StreamEvent::Closed {
+                conn,
+                cause,
+                unsent,
+            } => {
                 self.forget(conn);
                 if let Some(cause) = cause {
                     self.front.stats_mut().note_dropped(cause);
@@ -341,7 +373,9 @@ impl Driver {
     }
 
     fn forget(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.remove(&id) else { return };
+        let Some(conn) = self.conns.remove(&id) else {
+            return;
+        };
         if self.by_peer.get(&(conn.port, conn.peer)) == Some(&id) {
             self.by_peer.remove(&(conn.port, conn.peer));
         }
@@ -365,7 +399,8 @@ impl Driver {
         tokio::spawn(async move {
             let found = tokio::net::lookup_host((host.as_str(), 5060)).await;
             let ip = found.ok().and_then(|mut all| {
-                all.find(|a| if a.is_ipv4() { v4 } else { v6 }).map(|a| a.ip())
+                all.find(|a| if a.is_ipv4() { v4 } else { v6 })
+                    .map(|a| a.ip())
             });
             // The loop is gone when nobody listens.
             drop(tx.send((host, ip)));
@@ -376,7 +411,7 @@ impl Driver {
         let mut s = self.front.snapshot();
         s.connections = u32::try_from(self.conns.len()).unwrap_or(u32::MAX);
         if let Some(recorder) = &self.recorder {
-            s.recording_lost = recorder.status().not_recorded;
+            s.recording_lost = recorder.status().missed;
         }
         s
     }
@@ -389,7 +424,9 @@ impl Driver {
     }
 
     fn record(&mut self) {
-        let Some(recorder) = &mut self.recorder else { return };
+        let Some(recorder) = &mut self.recorder else {
+            return;
+        };
         for event in self.front.take_events() {
             match event {
                 Event::Input(at, input) => recorder.input(at, &input),
@@ -401,7 +438,11 @@ impl Driver {
             let seed = crate::sip::random_u64();
             self.front.restart_policy(seed);
             let policy = self.front.policy();
-            recorder.restart(Header::new(seed, policy.capacity(), policy.config().clone()));
+            recorder.restart(Header::new(
+                seed,
+                policy.capacity(),
+                policy.config().clone(),
+            ));
         }
     }
 }

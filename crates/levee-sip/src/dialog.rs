@@ -11,7 +11,6 @@ use alloc::vec::Vec;
 use crate::check::{RequestParts, ResponseParts};
 use crate::edit::{line, put};
 use crate::header::{NameAddr, name_addrs};
-use crate::uri::Uri;
 use crate::wire::{Message, Name};
 
 /// Which end of a call.
@@ -90,8 +89,11 @@ pub fn record_route_count(msg: &Message<'_>) -> usize {
 #[must_use]
 pub fn callee(msg: &Message<'_>, parts: &ResponseParts<'_>, below: usize) -> Option<Party> {
     let above = record_route_count(msg).saturating_sub(below);
-    let mut routes: Vec<Box<[u8]>> =
-        record_routes(msg).take(above).skip(above.saturating_sub(ROUTES_MAX)).map(Box::from).collect();
+    let mut routes: Vec<Box<[u8]>> = record_routes(msg)
+        .take(above)
+        .skip(above.saturating_sub(ROUTES_MAX))
+        .map(Box::from)
+        .collect();
     routes.reverse();
     Some(Party {
         name_addr: msg.value(Name::To)?.into(),

@@ -55,7 +55,11 @@ pub(crate) struct Port {
 pub(crate) enum Target {
     Addr(Listen),
     /// A name that has to be resolved first.
-    Name { transport: Transport, host: String, port: u16 },
+    Name {
+        transport: Transport,
+        host: String,
+        port: u16,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -84,7 +88,11 @@ impl Addresses {
                 let name = match names.first() {
                     Some((host, port)) if listen.addr.ip().is_unspecified() => {
                         let bracket = host.contains(':');
-                        let host = if bracket { format!("[{host}]") } else { host.clone() };
+                        let host = if bracket {
+                            format!("[{host}]")
+                        } else {
+                            host.clone()
+                        };
                         format!("{host}:{}", port.unwrap_or(listen.addr.port()))
                     }
                     _ => HostPort(listen.addr).to_string(),
@@ -101,7 +109,11 @@ impl Addresses {
                 }
             })
             .collect();
-        Self { ports, names, server: settings.server }
+        Self {
+            ports,
+            names,
+            server: settings.server,
+        }
     }
 
     pub(crate) fn server(&self) -> Listen {
@@ -119,16 +131,25 @@ impl Addresses {
     /// Whether a message on this flow comes from the server: on an inside port, or from its very address.
     pub(crate) fn zone(&self, flow: Flow) -> Zone {
         let port = self.port(flow.port);
-        let from_server = flow.peer == self.server.addr && port.listen.transport == self.server.transport;
-        if port.inside || from_server { Zone::Server } else { Zone::Outside }
+        let from_server =
+            flow.peer == self.server.addr && port.listen.transport == self.server.transport;
+        if port.inside || from_server {
+            Zone::Server
+        } else {
+            Zone::Outside
+        }
     }
 
     /// Whether a host means this proxy. Port 5060 is meant where none is written.
     pub(crate) fn is_us(&self, host: &Host<'_>) -> bool {
         let port = host.port.unwrap_or(PORT);
-        self.names.iter().any(|(n, p)| host.same_name(n.as_bytes()) && p.is_none_or(|p| p == port))
+        self.names
+            .iter()
+            .any(|(n, p)| host.same_name(n.as_bytes()) && p.is_none_or(|p| p == port))
             || host.ip().is_some_and(|ip| {
-                self.ports.iter().any(|p| p.listen.addr.port() == port && p.listen.addr.ip() == ip)
+                self.ports
+                    .iter()
+                    .any(|p| p.listen.addr.port() == port && p.listen.addr.ip() == ip)
             })
     }
 
@@ -152,7 +173,11 @@ impl Addresses {
 
     /// The flow to an address, on whichever connection the driver has or makes.
     pub(crate) fn flow_to(&self, to: Listen) -> Option<Flow> {
-        Some(Flow { port: self.port_to(to)?, peer: to.addr, conn: None })
+        Some(Flow {
+            port: self.port_to(to)?,
+            peer: to.addr,
+            conn: None,
+        })
     }
 
     /// Where a SIP URI leads; `None` for one that we cannot send to (another scheme, TLS).
@@ -168,10 +193,15 @@ impl Addresses {
         };
         let port = uri.host.port.unwrap_or(PORT);
         Some(match uri.host.ip() {
-            Some(ip) => Target::Addr(Listen { transport, addr: SocketAddr::new(ip, port) }),
+            Some(ip) => Target::Addr(Listen {
+                transport,
+                addr: SocketAddr::new(ip, port),
+            }),
             None => Target::Name {
                 transport,
-                host: std::str::from_utf8(uri.host.name).ok()?.to_ascii_lowercase(),
+                host: std::str::from_utf8(uri.host.name)
+                    .ok()?
+                    .to_ascii_lowercase(),
                 port,
             },
         })
@@ -207,10 +237,21 @@ mod tests {
     fn we_know_our_names() {
         let a = addresses(&["sip.example.org", "192.0.2.1:5060"]);
         let us = |t: &str| a.is_us(&Host::parse(t.as_bytes()).unwrap().0);
-        for yes in ["127.0.0.1:5070", "[::1]:5070", "[0::1]:5070", "SIP.example.org:99", "192.0.2.1"] {
+        for yes in [
+            "127.0.0.1:5070",
+            "[::1]:5070",
+            "[0::1]:5070",
+            "SIP.example.org:99",
+            "192.0.2.1",
+        ] {
             assert!(us(yes), "{yes}");
         }
-        for no in ["127.0.0.1", "127.0.0.1:5071", "192.0.2.1:5061", "example.org"] {
+        for no in [
+            "127.0.0.1",
+            "127.0.0.1:5071",
+            "192.0.2.1:5061",
+            "example.org",
+        ] {
             assert!(!us(no), "{no}");
         }
     }
@@ -224,7 +265,11 @@ mod tests {
         assert_eq!(to("sip:[2001:db8::1]:70"), udp("[2001:db8::1]:70"));
         assert_eq!(
             to("sip:a@Host.example;transport=TCP"),
-            Some(Target::Name { transport: Transport::Tcp, host: "host.example".into(), port: 5060 })
+            Some(Target::Name {
+                transport: Transport::Tcp,
+                host: "host.example".into(),
+                port: 5060
+            })
         );
         assert_eq!(to("sips:a@192.0.2.7"), None);
         assert_eq!(to("tel:+1"), None);

@@ -131,7 +131,9 @@ impl Calls {
     }
 
     pub(crate) fn set_stage(&mut self, id: u64, stage: Stage) {
-        let Some(call) = self.table.get_mut(id) else { return };
+        let Some(call) = self.table.get_mut(id) else {
+            return;
+        };
         let old = std::mem::replace(&mut call.stage, stage);
         *self.gauge(old) -= 1;
         *self.gauge(stage) += 1;
@@ -151,7 +153,12 @@ impl Calls {
     }
 
     /// The leg of this dialog, made if it is new and there is room.
-    pub(crate) fn leg(&mut self, id: u64, key: DialogKey, callee: impl FnOnce() -> Option<Party>) -> Option<usize> {
+    pub(crate) fn leg(
+        &mut self,
+        id: u64,
+        key: DialogKey,
+        callee: impl FnOnce() -> Option<Party>,
+    ) -> Option<usize> {
         let call = self.table.get_mut(id)?;
         if let Some(at) = call.legs.iter().position(|l| l.key == key) {
             return Some(at);
@@ -159,8 +166,18 @@ impl Calls {
         if call.legs.len() == LEGS_MAX {
             return None;
         }
-        let dialog = Dialog { call_id: call.call_id.clone(), caller: call.caller.clone(), callee: callee()? };
-        call.legs.push(Leg { key, dialog, answered: false, byes: 0, ended: false });
+        let dialog = Dialog {
+            call_id: call.call_id.clone(),
+            caller: call.caller.clone(),
+            callee: callee()?,
+        };
+        call.legs.push(Leg {
+            key,
+            dialog,
+            answered: false,
+            byes: 0,
+            ended: false,
+        });
         let at = call.legs.len() - 1;
         self.by_dialog.insert(key, (id, at));
         Some(at)

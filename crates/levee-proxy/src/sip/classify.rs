@@ -21,9 +21,14 @@ pub(crate) struct Classes {
 
 impl Classes {
     pub(crate) fn new(rules: &[ClassRule], config: &Config) -> Self {
-        let rules =
-            rules.iter().filter_map(|r| Some((r.clone(), config.class_id(&r.class)?))).collect();
-        Self { rules, hasher: RandomState::new() }
+        let rules = rules
+            .iter()
+            .filter_map(|r| Some((r.clone(), config.class_id(&r.class)?)))
+            .collect();
+        Self {
+            rules,
+            hasher: RandomState::new(),
+        }
     }
 
     /// Takes new rules; identities stay what they were, since held calls have them.
@@ -33,7 +38,10 @@ impl Classes {
 
     /// The class of the first rule that matches.
     pub(crate) fn class(&self, msg: &Message<'_>, uri: &Uri<'_>, source: IpAddr) -> ClassId {
-        self.rules.iter().find(|(r, _)| matches(r, msg, uri, source)).map_or(ClassId::DEFAULT, |(_, id)| *id)
+        self.rules
+            .iter()
+            .find(|(r, _)| matches(r, msg, uri, source))
+            .map_or(ClassId::DEFAULT, |(_, id)| *id)
     }
 
     /// The caller: the user of its credentials if it sent some (the server will check them), else the address of From,
@@ -64,19 +72,28 @@ fn matches(rule: &ClassRule, msg: &Message<'_>, uri: &Uri<'_>, source: IpAddr) -
     from_source
         || rule.to_user.iter().any(|u| number(uri.user).eq(u.bytes()))
         || rule.to_uri_prefix.iter().any(|p| {
-            uri.bytes.get(..p.len()).is_some_and(|b| b.eq_ignore_ascii_case(p.as_bytes()))
+            uri.bytes
+                .get(..p.len())
+                .is_some_and(|b| b.eq_ignore_ascii_case(p.as_bytes()))
         })
 }
 
 /// The digits that a user part dials: without its parameters and visual separators (RFC 3966 section 5.1.1).
 fn number(user: &[u8]) -> impl Iterator<Item = u8> + '_ {
-    user.iter().copied().take_while(|c| *c != b';').filter(|c| !matches!(c, b'-' | b'.' | b'(' | b')'))
+    user.iter()
+        .copied()
+        .take_while(|c| *c != b';')
+        .filter(|c| !matches!(c, b'-' | b'.' | b'(' | b')'))
 }
 
 fn has_priority(msg: &Message<'_>, wanted: &[String]) -> bool {
     msg.all(Name::ResourcePriority)
         .flat_map(|h| h.value.split(|c| *c == b','))
-        .any(|v| wanted.iter().any(|w| v.trim_ascii().eq_ignore_ascii_case(w.as_bytes())))
+        .any(|v| {
+            wanted
+                .iter()
+                .any(|w| v.trim_ascii().eq_ignore_ascii_case(w.as_bytes()))
+        })
 }
 
 /// `user@host` of a From, host in lower case.
@@ -92,11 +109,18 @@ fn address(from: &NameAddr<'_>) -> Option<Vec<u8>> {
 
 /// The `username` of Digest credentials.
 fn credentials_user(value: &[u8]) -> Option<&[u8]> {
-    let at = value.windows(9).position(|w| w.eq_ignore_ascii_case(b"username="))?;
+    let at = value
+        .windows(9)
+        .position(|w| w.eq_ignore_ascii_case(b"username="))?;
     let rest = value.get(at + 9..)?;
     match rest.strip_prefix(b"\"") {
         Some(quoted) => quoted.get(..quoted.iter().position(|c| *c == b'"')?),
-        None => rest.get(..rest.iter().position(|c| matches!(c, b',' | b' ')).unwrap_or(rest.len())),
+        None => rest.get(
+            ..rest
+                .iter()
+                .position(|c| matches!(c, b',' | b' '))
+                .unwrap_or(rest.len()),
+        ),
     }
 }
 
@@ -145,15 +169,27 @@ mod tests {
     fn the_first_matching_rule_names_the_class() {
         let c = classes();
         let class = |uri: &str, extra: &str, ip: &str| {
-            with(&invite(uri, extra), |m, p| c.class(m, &p.uri, ip.parse().unwrap()).0)
+            with(&invite(uri, extra), |m, p| {
+                c.class(m, &p.uri, ip.parse().unwrap()).0
+            })
         };
         assert_eq!(class("sip:112@pbx", "", "192.0.2.1"), 1);
         assert_eq!(class("sip:1-1-2;phone-context=x@pbx", "", "192.0.2.1"), 1);
         assert_eq!(class("tel:911", "", "192.0.2.1"), 1);
         assert_eq!(class("urn:service:sos.fire", "", "192.0.2.1"), 1);
         assert_eq!(class("sip:1123@pbx", "", "192.0.2.1"), 0);
-        assert_eq!(class("sip:a@pbx", "Resource-Priority: dsn.flash, ets.0\r\n", "10.1.2.3"), 2);
-        assert_eq!(class("sip:a@pbx", "Resource-Priority: ets.0\r\n", "192.0.2.1"), 0);
+        assert_eq!(
+            class(
+                "sip:a@pbx",
+                "Resource-Priority: dsn.flash, ets.0\r\n",
+                "10.1.2.3"
+            ),
+            2
+        );
+        assert_eq!(
+            class("sip:a@pbx", "Resource-Priority: ets.0\r\n", "192.0.2.1"),
+            0
+        );
         assert_eq!(class("sip:a@pbx", "", "10.1.2.3"), 0);
     }
 

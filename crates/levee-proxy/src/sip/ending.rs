@@ -37,7 +37,11 @@ impl Front {
     pub(crate) fn on_verdict(&mut self, output: Output) {
         match output {
             Output::Forward { call } => self.forward_call(call.0),
-            Output::Refuse { call, cause, retry_after } => {
+            Output::Refuse {
+                call,
+                cause,
+                retry_after,
+            } => {
                 if self.settings.dry_run {
                     tracing::debug!(call = call.0, ?cause, "dry run: would refuse");
                     return self.spare(call.0);
@@ -46,7 +50,13 @@ impl Front {
                 let lines = retry_after_line(retry_after);
                 self.refuse_call(call.0, &lines);
             }
-            Output::Evict { call, state, age, forwarded, cause } => {
+            Output::Evict {
+                call,
+                state,
+                age,
+                forwarded,
+                cause,
+            } => {
                 if self.settings.dry_run {
                     tracing::debug!(call = call.0, ?state, %age, ?cause, "dry run: would drop");
                     self.spare(call.0);
@@ -80,14 +90,18 @@ impl Front {
 
     /// Answers a call that the defence never held, or holds no longer, and forgets it.
     fn refuse_call(&mut self, call: u64, lines: &[u8]) {
-        let Some(invite) = self.calls.get(call).map(|c| c.invite) else { return };
+        let Some(invite) = self.calls.get(call).map(|c| c.invite) else {
+            return;
+        };
         self.answer(invite, 503, "Service Unavailable", lines);
         self.calls.remove(call);
     }
 
     /// Ends a call.
     pub(crate) fn end_by_us(&mut self, call: u64, reason: &'static str) {
-        let Some(c) = self.calls.get_mut(call) else { return };
+        let Some(c) = self.calls.get_mut(call) else {
+            return;
+        };
         let (stage, invite) = (c.stage, c.invite);
         if stage != Stage::Ending {
             c.reason = reason;
@@ -121,8 +135,12 @@ impl Front {
 
     /// Sends a CANCEL for an INVITE that we sent on, now or when its first provisional answer allows it (section 9.1).
     pub(crate) fn cancel_downstream(&mut self, id: u64, lines: &str) {
-        let Some(txn) = self.txns.get_mut(id) else { return };
-        let (Some(client), Some(down)) = (&txn.client, txn.down) else { return };
+        let Some(txn) = self.txns.get_mut(id) else {
+            return;
+        };
+        let (Some(client), Some(down)) = (&txn.client, txn.down) else {
+            return;
+        };
         if txn.cancel.is_some() {
             return;
         }
@@ -166,7 +184,9 @@ impl Front {
 
     /// Sends a BYE to both ends of every dialog of a call.
     pub(crate) fn send_byes(&mut self, call: u64) {
-        let Some(c) = self.calls.get_mut(call) else { return };
+        let Some(c) = self.calls.get_mut(call) else {
+            return;
+        };
         c.ack_by = None;
         let live: Vec<usize> = (0..c.legs.len()).filter(|&i| c.legs[i].is_live()).collect();
         if live.is_empty() {
@@ -181,12 +201,18 @@ impl Front {
     }
 
     fn send_bye(&mut self, call: u64, leg: usize, to: Side) {
-        let Some(flow) = self.own_flow(call, leg, to) else { return self.on_own_bye_done(call) };
+        let Some(flow) = self.own_flow(call, leg, to) else {
+            return self.on_own_bye_done(call);
+        };
         let id = self.insert_own(Role::OwnBye { call, to }, flow);
         let via = self.via(flow, id, 0);
-        let Some(c) = self.calls.get_mut(call) else { return };
+        let Some(c) = self.calls.get_mut(call) else {
+            return;
+        };
         let reason = c.reason;
-        let Some(leg) = c.legs.get_mut(leg) else { return };
+        let Some(leg) = c.legs.get_mut(leg) else {
+            return;
+        };
         let mut out = Vec::new();
         leg.dialog.bye(&mut out, to, &via, reason.as_bytes());
         self.stats.bye_sent += 1;
@@ -229,10 +255,14 @@ impl Front {
 
     /// The callee answered after its caller was told 503: acknowledges it and hangs up.
     pub(crate) fn hang_up_below(&mut self, call: u64, leg: usize, cseq: u32) {
-        let Some(flow) = self.own_flow(call, leg, Side::Callee) else { return };
+        let Some(flow) = self.own_flow(call, leg, Side::Callee) else {
+            return;
+        };
         self.ack_serial += 1;
         let via = self.via(flow, 1 << 63 | self.ack_serial, 0);
-        let Some(c) = self.calls.get_mut(call) else { return };
+        let Some(c) = self.calls.get_mut(call) else {
+            return;
+        };
         let Some(l) = c.legs.get_mut(leg) else { return };
         let mut ack = Vec::new();
         l.dialog.ack(&mut ack, &via, cseq);
@@ -248,7 +278,9 @@ impl Front {
 
     /// A BYE of ours was answered or given up.
     pub(crate) fn on_own_bye_done(&mut self, call: u64) {
-        let Some(c) = self.calls.get_mut(call) else { return };
+        let Some(c) = self.calls.get_mut(call) else {
+            return;
+        };
         c.byes_pending = c.byes_pending.saturating_sub(1);
         if c.byes_pending == 0 {
             self.end_call(call);
@@ -257,8 +289,12 @@ impl Front {
 
     /// A BYE of one end was answered.
     pub(crate) fn on_bye_answered(&mut self, call: u64, leg: usize, ends: bool) {
-        let Some(c) = self.calls.get_mut(call) else { return };
-        let Some(leg) = c.legs.get_mut(leg) else { return };
+        let Some(c) = self.calls.get_mut(call) else {
+            return;
+        };
+        let Some(leg) = c.legs.get_mut(leg) else {
+            return;
+        };
         leg.byes = leg.byes.saturating_sub(1);
         leg.ended |= ends;
         let stage = c.stage;
@@ -273,7 +309,12 @@ impl Front {
         if method == Method::Bye {
             return self.on_bye_answered(call, leg, true);
         }
-        if matches!(code, 408 | 481) && self.calls.get(call).is_some_and(|c| c.stage == Stage::InCall) {
+        if matches!(code, 408 | 481)
+            && self
+                .calls
+                .get(call)
+                .is_some_and(|c| c.stage == Stage::InCall)
+        {
             *self.stats.died.entry("dialog_failed").or_default() += 1;
             self.end_by_us(call, DEAD);
         }
@@ -313,9 +354,13 @@ impl Front {
 
     /// A call is over, and its slot is free.
     pub(crate) fn end_call(&mut self, call: u64) {
-        let Some(c) = self.calls.remove(call) else { return };
+        let Some(c) = self.calls.remove(call) else {
+            return;
+        };
         if c.in_policy {
-            self.tell_policy(selective::Input::Ended { call: CallKey(call) });
+            self.tell_policy(selective::Input::Ended {
+                call: CallKey(call),
+            });
         }
     }
 }

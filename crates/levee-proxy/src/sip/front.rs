@@ -151,13 +151,21 @@ impl Front {
             now: Time::ZERO,
             addresses: Addresses::new(&settings, bound),
             keys: Keys::new(secret),
-            timers: TimerValues { t1: t.t1, t2: t.t2, t4: t.t4, c: t.timer_c },
+            timers: TimerValues {
+                t1: t.t1,
+                t2: t.t2,
+                t4: t.t4,
+                c: t.timer_c,
+            },
             policy: Selective::new(settings.capacity, settings.defense.clone())?,
             policy_inputs: VecDeque::new(),
             policy_busy: false,
             rng: policy_rng(seed),
             classes: Classes::new(&settings.classes, &settings.defense),
-            sources: Sources::new(limits.requests_per_source_per_second, limits.sources_tracked_max),
+            sources: Sources::new(
+                limits.requests_per_source_per_second,
+                limits.sources_tracked_max,
+            ),
             names: Names::new(limits.dns_pending_max),
             txns: Table::default(),
             by_key: HashMap::default(),
@@ -167,7 +175,10 @@ impl Front {
             own_scanners: Vec::new(),
             outputs: VecDeque::new(),
             events: settings.record.is_some().then(Vec::new),
-            stats: Snapshot { name: settings.name.clone(), ..Snapshot::default() },
+            stats: Snapshot {
+                name: settings.name.clone(),
+                ..Snapshot::default()
+            },
             ack_serial: 0,
             settings,
         })
@@ -268,11 +279,18 @@ impl Front {
             return;
         }
         self.classes.reload(&new.classes, &new.defense);
-        self.sources =
-            Sources::new(new.limits.requests_per_source_per_second, new.limits.sources_tracked_max);
+        self.sources = Sources::new(
+            new.limits.requests_per_source_per_second,
+            new.limits.sources_tracked_max,
+        );
         self.names.pending_max = new.limits.dns_pending_max;
         let t = new.timers;
-        self.timers = TimerValues { t1: t.t1, t2: t.t2, t4: t.t4, c: t.timer_c };
+        self.timers = TimerValues {
+            t1: t.t1,
+            t2: t.t2,
+            t4: t.t4,
+            c: t.timer_c,
+        };
         self.scanners.clear();
         self.tell_policy(selective::Input::Reconfigure {
             capacity: new.capacity,
@@ -344,9 +362,15 @@ impl Front {
     ) -> T {
         let mut scanner = self.scanners.pop().unwrap_or_else(|| {
             let l = &self.settings.limits;
-            Scanner::new(Limits { message_bytes_max: l.message_bytes_max, headers_max: l.headers_max })
+            Scanner::new(Limits {
+                message_bytes_max: l.message_bytes_max,
+                headers_max: l.headers_max,
+            })
         });
-        let out = f(self, scanner.scan(bytes).map_err(|d| check::defect_cause(d.kind)));
+        let out = f(
+            self,
+            scanner.scan(bytes).map_err(|d| check::defect_cause(d.kind)),
+        );
         self.scanners.push(scanner);
         out
     }
@@ -358,7 +382,10 @@ impl Front {
         f: impl FnOnce(&mut Self, &Message<'_>) -> Option<T>,
     ) -> Option<T> {
         let mut scanner = self.own_scanners.pop().unwrap_or_else(|| {
-            Scanner::new(Limits { message_bytes_max: usize::MAX, headers_max: usize::MAX })
+            Scanner::new(Limits {
+                message_bytes_max: usize::MAX,
+                headers_max: usize::MAX,
+            })
         });
         let out = match scanner.scan(bytes) {
             Ok(msg) => f(self, &msg),
@@ -408,12 +435,28 @@ impl Front {
         reason: &'static str,
         lines: &[u8],
     ) {
-        let Ok(via) = msg.top_via() else { return self.drop_message("unanswerable") };
+        let Ok(via) = msg.top_via() else {
+            return self.drop_message("unanswerable");
+        };
         let mut tag = Vec::new();
-        self.keys.to_tag(&mut tag, msg.call_id().unwrap_or_default(), msg.from().ok().as_ref());
+        self.keys.to_tag(
+            &mut tag,
+            msg.call_id().unwrap_or_default(),
+            msg.from().ok().as_ref(),
+        );
         let mut out = Vec::new();
         let stamp = Some(Stamp { source: flow.peer });
-        edit::reply(&mut out, msg, &Reply { code, reason, stamp, to_tag: &tag, lines });
+        edit::reply(
+            &mut out,
+            msg,
+            &Reply {
+                code,
+                reason,
+                stamp,
+                to_tag: &tag,
+                lines,
+            },
+        );
         *self.stats.replied.entry(code).or_default() += 1;
         self.send(self.answer_flow(flow, &via), out, 0);
     }
@@ -433,21 +476,44 @@ impl Front {
 
     /// Answers the request of a transaction ourselves. Nothing happens if it has its final answer already.
     pub(crate) fn answer(&mut self, id: u64, code: u16, reason: &'static str, lines: &[u8]) {
-        let Some(txn) = self.txns.get_mut(id) else { return };
+        let Some(txn) = self.txns.get_mut(id) else {
+            return;
+        };
         if !txn.is_unanswered() {
             return;
         }
         // What we sent on says all that the answer needs, below our own Via; what is not sent yet is still as it came.
-        let sent = txn.client.as_ref().map(ClientTransaction::packet).filter(|p| !p.is_empty());
+        let sent = txn
+            .client
+            .as_ref()
+            .map(ClientTransaction::packet)
+            .filter(|p| !p.is_empty());
         let (bytes, stamp) = match sent {
             Some(packet) => (packet.to_vec(), None),
-            None => (txn.request.clone(), txn.from.map(|f| Stamp { source: f.peer })),
+            None => (
+                txn.request.clone(),
+                txn.from.map(|f| Stamp { source: f.peer }),
+            ),
         };
         let out = self.scan_own(&bytes, |front, msg| {
             let mut tag = Vec::new();
-            front.keys.to_tag(&mut tag, msg.call_id().unwrap_or_default(), msg.from().ok().as_ref());
+            front.keys.to_tag(
+                &mut tag,
+                msg.call_id().unwrap_or_default(),
+                msg.from().ok().as_ref(),
+            );
             let mut out = Vec::new();
-            edit::reply(&mut out, msg, &Reply { code, reason, stamp, to_tag: &tag, lines });
+            edit::reply(
+                &mut out,
+                msg,
+                &Reply {
+                    code,
+                    reason,
+                    stamp,
+                    to_tag: &tag,
+                    lines,
+                },
+            );
             Some(out)
         });
         let Some(out) = out else { return };
@@ -458,8 +524,12 @@ impl Front {
     /// Sends an answer to whoever sent the request of a transaction.
     pub(crate) fn send_up(&mut self, id: u64, code: u16, bytes: Vec<u8>) {
         let now = self.at();
-        let Some(txn) = self.txns.get_mut(id) else { return };
-        let (Some(server), Some(up)) = (&mut txn.server, txn.up) else { return };
+        let Some(txn) = self.txns.get_mut(id) else {
+            return;
+        };
+        let (Some(server), Some(up)) = (&mut txn.server, txn.up) else {
+            return;
+        };
         if server.on_send(now, code, &bytes, &self.timers) {
             self.send(up, bytes, 0);
         }
@@ -480,7 +550,9 @@ impl Front {
 
     /// Sees to it that a transaction is woken for its next timer, or forgets it when it is over.
     pub(crate) fn rearm(&mut self, id: u64) {
-        let Some(txn) = self.txns.get_mut(id) else { return };
+        let Some(txn) = self.txns.get_mut(id) else {
+            return;
+        };
         if txn.is_over() {
             let key = txn.key;
             self.txns.remove(id);
@@ -497,7 +569,9 @@ impl Front {
     }
 
     pub(crate) fn rearm_call(&mut self, id: u64) {
-        let Some(call) = self.calls.get_mut(id) else { return };
+        let Some(call) = self.calls.get_mut(id) else {
+            return;
+        };
         let at = call.deadline();
         if at < call.armed {
             call.armed = at;
@@ -507,7 +581,9 @@ impl Front {
 
     fn on_call_timer(&mut self, id: u64, at: Duration) {
         let now = self.at();
-        let Some(call) = self.calls.get_mut(id) else { return };
+        let Some(call) = self.calls.get_mut(id) else {
+            return;
+        };
         if call.armed != at {
             return;
         }
@@ -520,7 +596,9 @@ impl Front {
 
     fn on_txn_timer(&mut self, id: u64, at: Duration) {
         let now = self.at();
-        let Some(txn) = self.txns.get_mut(id) else { return };
+        let Some(txn) = self.txns.get_mut(id) else {
+            return;
+        };
         if txn.armed != at {
             return;
         }
@@ -528,9 +606,10 @@ impl Front {
         // Timer C does not end an INVITE that rings: it is cancelled first (section 16.8).
         let rings_too_long = txn.method == Method::Invite
             && txn.cancel.is_none()
-            && txn.client.as_ref().is_some_and(|c| {
-                c.state() == ClientState::Proceeding && c.deadline() <= now
-            });
+            && txn
+                .client
+                .as_ref()
+                .is_some_and(|c| c.state() == ClientState::Proceeding && c.deadline() <= now);
         if rings_too_long {
             self.cancel_downstream(id, "");
         }
@@ -542,11 +621,20 @@ impl Front {
 
     fn run_server_timer(&mut self, id: u64) {
         let now = self.at();
-        let Some(txn) = self.txns.get_mut(id) else { return };
-        let Some(server) = &mut txn.server else { return };
+        let Some(txn) = self.txns.get_mut(id) else {
+            return;
+        };
+        let Some(server) = &mut txn.server else {
+            return;
+        };
         match server.on_timer(now, &self.timers) {
-            OnServerTimer::Nothing | OnServerTimer::Terminated { unacknowledged: false } => {}
-            OnServerTimer::Terminated { unacknowledged: true } => self.drop_message("no_ack"),
+            OnServerTimer::Nothing
+            | OnServerTimer::Terminated {
+                unacknowledged: false,
+            } => {}
+            OnServerTimer::Terminated {
+                unacknowledged: true,
+            } => self.drop_message("no_ack"),
             OnServerTimer::Retransmit => {
                 let (bytes, up) = (server.last().to_vec(), txn.up);
                 self.stats.retransmitted += 1;
@@ -559,8 +647,12 @@ impl Front {
 
     fn run_client_timer(&mut self, id: u64) {
         let now = self.at();
-        let Some(txn) = self.txns.get_mut(id) else { return };
-        let Some(client) = &mut txn.client else { return };
+        let Some(txn) = self.txns.get_mut(id) else {
+            return;
+        };
+        let Some(client) = &mut txn.client else {
+            return;
+        };
         match client.on_timer(now, &self.timers) {
             OnClientTimer::Nothing | OnClientTimer::Terminated => {}
             OnClientTimer::TimedOut => self.on_no_answer(id, 408, "Request Timeout"),
@@ -576,8 +668,12 @@ impl Front {
 
     fn run_cancel_timer(&mut self, id: u64) {
         let now = self.at();
-        let Some(txn) = self.txns.get_mut(id) else { return };
-        let Some(cancel) = &mut txn.cancel else { return };
+        let Some(txn) = self.txns.get_mut(id) else {
+            return;
+        };
+        let Some(cancel) = &mut txn.cancel else {
+            return;
+        };
         if cancel.on_timer(now, &self.timers) == OnClientTimer::Retransmit {
             let (bytes, down) = (cancel.packet().to_vec(), txn.down);
             self.stats.retransmitted += 1;
@@ -588,7 +684,9 @@ impl Front {
     }
 
     fn on_unreachable(&mut self, id: u64) {
-        let Some(client) = self.txns.get_mut(id).and_then(|t| t.client.as_mut()) else { return };
+        let Some(client) = self.txns.get_mut(id).and_then(|t| t.client.as_mut()) else {
+            return;
+        };
         if !client.is_pending() {
             return;
         }
@@ -625,7 +723,10 @@ impl Front {
     }
 
     pub(crate) fn new_server(&self, method: Method, flow: Flow) -> ServerTransaction {
-        ServerTransaction::new(levee_sip::transaction::Kind::of(method), self.is_reliable(flow))
+        ServerTransaction::new(
+            levee_sip::transaction::Kind::of(method),
+            self.is_reliable(flow),
+        )
     }
 
     pub(crate) fn zone(&self, flow: Flow) -> Zone {

@@ -36,7 +36,6 @@ pub use snapshot::{Histogram, Snapshot};
 
 use self::front::Front;
 use self::settings::{Listen, SipSettings};
-use self::stream::StreamEvent;
 use crate::driver::{Command, Driver, Parts, is_stream};
 use crate::recorder::{Header, RecordError, Recorder};
 
@@ -52,7 +51,9 @@ const BACKLOG: i32 = 1024;
 #[non_exhaustive]
 pub enum StartError {
     /// A socket could not be had.
-    #[error("cannot listen on {listen} (is another program there, or is it an address of another machine?)")]
+    #[error(
+        "cannot listen on {listen} (is another program there, or is it an address of another machine?)"
+    )]
     Bind {
         /// Where.
         listen: Listen,
@@ -66,7 +67,9 @@ pub enum StartError {
         listen: Listen,
     },
     /// There is no listener that can reach the server.
-    #[error("no listener can send to the server {server}: add one of its transport and address family")]
+    #[error(
+        "no listener can send to the server {server}: add one of its transport and address family"
+    )]
     ServerOutOfReach {
         /// The server.
         server: Listen,
@@ -148,11 +151,14 @@ pub async fn start(mut settings: SipSettings) -> Result<Running, StartError> {
         settings.seed = random_u64();
     }
     let all = || settings.listen.iter().chain(&settings.inside).copied();
-    if let Some(listen) = all().find(|l| l.addr.ip().is_unspecified() && settings.advertise.is_empty()) {
+    if let Some(listen) =
+        all().find(|l| l.addr.ip().is_unspecified() && settings.advertise.is_empty())
+    {
         return Err(StartError::NoName { listen });
     }
     let server = settings.server;
-    if !all().any(|l| l.transport == server.transport && l.addr.is_ipv4() == server.addr.is_ipv4()) {
+    if !all().any(|l| l.transport == server.transport && l.addr.is_ipv4() == server.addr.is_ipv4())
+    {
         return Err(StartError::ServerOutOfReach { server });
     }
     let (streams_tx, streams) = mpsc::channel(STREAM_EVENTS_MAX);
@@ -168,10 +174,19 @@ pub async fn start(mut settings: SipSettings) -> Result<Running, StartError> {
         bound.push(at);
     }
     let secret = u128::from(random_u64()) << 64 | u128::from(random_u64());
-    let front = Front::new(settings.clone(), &bound, secret.to_be_bytes(), settings.seed)
-        .map_err(StartError::Defense)?;
+    let front = Front::new(
+        settings.clone(),
+        &bound,
+        secret.to_be_bytes(),
+        settings.seed,
+    )
+    .map_err(StartError::Defense)?;
     let header = Header::new(settings.seed, settings.capacity, settings.defense.clone());
-    let recorder = settings.record.as_ref().map(|r| Recorder::start(r, header)).transpose()?;
+    let recorder = settings
+        .record
+        .as_ref()
+        .map(|r| Recorder::start(r, header))
+        .transpose()?;
     for (listener, port) in listeners {
         tokio::spawn(stream::accept(listener, port, streams_tx.clone()));
     }
@@ -179,9 +194,23 @@ pub async fn start(mut settings: SipSettings) -> Result<Running, StartError> {
     let inside = bound.split_off(settings.listen.len());
     let listen = bound.clone();
     bound.extend(&inside);
-    let parts = Parts { front, settings, sockets, bound, streams_tx, streams, commands, recorder };
+    let parts = Parts {
+        front,
+        settings,
+        sockets,
+        bound,
+        streams_tx,
+        streams,
+        commands,
+        recorder,
+    };
     let task = tokio::spawn(Driver::new(parts).run());
-    Ok(Running { listen, inside, commands: commands_tx, task })
+    Ok(Running {
+        listen,
+        inside,
+        commands: commands_tx,
+        task,
+    })
 }
 
 impl Running {
@@ -200,7 +229,9 @@ impl Running {
     /// A way to its numbers that can be handed on.
     #[must_use]
     pub fn watch(&self) -> Watch {
-        Watch { commands: self.commands.clone() }
+        Watch {
+            commands: self.commands.clone(),
+        }
     }
 
     /// Its numbers; those of an empty front if it has stopped.
@@ -215,7 +246,10 @@ impl Running {
     pub async fn reload(&self, settings: SipSettings) -> Result<(), ReloadError> {
         let (tx, rx) = oneshot::channel();
         let command = Command::Reload(Box::new(settings), tx);
-        self.commands.send(command).await.map_err(|_| ReloadError::Stopped)?;
+        self.commands
+            .send(command)
+            .await
+            .map_err(|_| ReloadError::Stopped)?;
         rx.await.map_err(|_| ReloadError::Stopped)?
     }
 
@@ -232,8 +266,11 @@ type Bound = (Option<UdpSocket>, Option<TcpListener>, Listen);
 
 fn bind(listen: Listen) -> io::Result<Bound> {
     let stream = is_stream(listen.transport);
-    let (kind, protocol) =
-        if stream { (Type::STREAM, Protocol::TCP) } else { (Type::DGRAM, Protocol::UDP) };
+    let (kind, protocol) = if stream {
+        (Type::STREAM, Protocol::TCP)
+    } else {
+        (Type::DGRAM, Protocol::UDP)
+    };
     let socket = Socket::new(Domain::for_address(listen.addr), kind, Some(protocol))?;
     if listen.addr.is_ipv6() {
         socket.set_only_v6(true)?;

@@ -37,12 +37,20 @@ pub(crate) enum Known {
 
 impl Names {
     pub(crate) fn new(pending_max: usize) -> Self {
-        Self { known: BTreeMap::new(), by_age: BTreeSet::new(), waiting: BTreeMap::new(), pending_max }
+        Self {
+            known: BTreeMap::new(),
+            by_age: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            pending_max,
+        }
     }
 
     /// What is known now.
     pub(crate) fn get(&self, now: Duration, host: &str) -> Option<Option<IpAddr>> {
-        self.known.get(host).filter(|(_, until)| now < *until).map(|(ip, _)| *ip)
+        self.known
+            .get(host)
+            .filter(|(_, until)| now < *until)
+            .map(|(ip, _)| *ip)
     }
 
     /// Looks up a name for the transaction `id`, which waits if the answer says so.

@@ -25,7 +25,9 @@ impl Front {
         let now_ns = self.now.as_nanos();
         if zone == Zone::Outside
             && parts.method != Method::Ack
-            && !self.sources.take(now_ns, super::addresses::source_of(flow.peer.ip()))
+            && !self
+                .sources
+                .take(now_ns, super::addresses::source_of(flow.peer.ip()))
         {
             return self.drop_message("source_rate");
         }
@@ -45,7 +47,9 @@ impl Front {
     fn on_request_again(&mut self, id: u64) {
         self.stats.absorbed += 1;
         let Some(txn) = self.txns.get(id) else { return };
-        let (Some(server), Some(up)) = (&txn.server, txn.up) else { return };
+        let (Some(server), Some(up)) = (&txn.server, txn.up) else {
+            return;
+        };
         if server.on_request_again() {
             let bytes = server.last().to_vec();
             self.send(up, bytes, 0);
@@ -70,8 +74,11 @@ impl Front {
         }
         let role = self.dialog_role(parts);
         if zone == Zone::Server && self.is_for_us(msg, parts) {
-            let (code, reason) =
-                if parts.method == Method::Options { (200, "OK") } else { (404, "Not Found") };
+            let (code, reason) = if parts.method == Method::Options {
+                (200, "OK")
+            } else {
+                (404, "Not Found")
+            };
             return self.answer_stateless(flow, msg, code, reason, b"");
         }
         let begins_call =
@@ -111,7 +118,13 @@ impl Front {
     fn answer_trying(&mut self, id: u64, flow: Flow, msg: &Message<'_>) {
         let mut out = Vec::new();
         let stamp = Some(edit::Stamp { source: flow.peer });
-        let reply = edit::Reply { code: 100, reason: "Trying", stamp, to_tag: b"", lines: b"" };
+        let reply = edit::Reply {
+            code: 100,
+            reason: "Trying",
+            stamp,
+            to_tag: b"",
+            lines: b"",
+        };
         edit::reply(&mut out, msg, &reply);
         self.send_up(id, 100, out);
     }
@@ -123,7 +136,8 @@ impl Front {
             .flat_map(|h| vias(h.value).flatten())
             .filter_map(|l| self.keys.read_branch(l.item.branch()?))
             .any(|b| {
-                b.loop_hash == *hash.get_or_insert_with(|| self.keys.loop_hash(msg, parts, zone as u8))
+                b.loop_hash
+                    == *hash.get_or_insert_with(|| self.keys.loop_hash(msg, parts, zone as u8))
             })
     }
 
@@ -138,12 +152,21 @@ impl Front {
     fn dialog_role(&self, parts: &RequestParts<'_>) -> Role {
         // RFC 2543 knows a caller without a tag.
         let from = parts.from.tag().unwrap_or_default();
-        let Some(to) = parts.to.tag() else { return Role::Plain };
-        let Some((call, leg)) = self.calls.by_dialog(self.keys.dialog(parts.call_id, from, to)) else {
+        let Some(to) = parts.to.tag() else {
+            return Role::Plain;
+        };
+        let Some((call, leg)) = self
+            .calls
+            .by_dialog(self.keys.dialog(parts.call_id, from, to))
+        else {
             return Role::Plain;
         };
         match self.calls.get(call).and_then(|c| c.legs.get(leg)) {
-            Some(l) => Role::InDialog { call, leg, from: l.dialog.sender(from) },
+            Some(l) => Role::InDialog {
+                call,
+                leg,
+                from: l.dialog.sender(from),
+            },
             None => Role::Plain,
         }
     }
@@ -156,10 +179,16 @@ impl Front {
         msg: &Message<'_>,
         parts: &RequestParts<'_>,
     ) {
-        let Some(leg) = self.calls.get_mut(call).and_then(|c| c.legs.get_mut(leg)) else { return };
+        let Some(leg) = self.calls.get_mut(call).and_then(|c| c.legs.get_mut(leg)) else {
+            return;
+        };
         // Only these move a remote target (RFC 3261 section 12.2, RFC 3311 section 5).
         let refreshes = matches!(parts.method, Method::Invite | Method::Update);
-        let target = if refreshes { dialog::contact_uri(msg) } else { None };
+        let target = if refreshes {
+            dialog::contact_uri(msg)
+        } else {
+            None
+        };
         leg.dialog.on_request(from, parts.cseq.number, target);
         if parts.method == Method::Bye {
             leg.byes = leg.byes.saturating_add(1);
@@ -176,7 +205,10 @@ impl Front {
             "calls_full"
         } else if self.asks_too_short_a_session(msg) {
             let mut lines = Vec::new();
-            put(&mut lines, format_args!("Min-SE: {}\r\n", self.settings.session.min_se.as_secs()));
+            put(
+                &mut lines,
+                format_args!("Min-SE: {}\r\n", self.settings.session.min_se.as_secs()),
+            );
             self.answer_stateless(flow, msg, 422, "Session Interval Too Small", &lines);
             return false;
         } else {
@@ -191,14 +223,24 @@ impl Front {
 
     /// RFC 4028 section 8.1: 422 is for a caller that can do something about it.
     fn asks_too_short_a_session(&self, msg: &Message<'_>) -> bool {
-        let asked = msg.value(Name::SessionExpires).and_then(|v| SessionExpires::parse(v).ok());
+        let asked = msg
+            .value(Name::SessionExpires)
+            .and_then(|v| SessionExpires::parse(v).ok());
         let min = self.settings.session.min_se.as_secs();
-        asked.is_some_and(|s| u64::from(s.seconds) < min) && msg.has_option(Name::Supported, b"timer")
+        asked.is_some_and(|s| u64::from(s.seconds) < min)
+            && msg.has_option(Name::Supported, b"timer")
     }
 
     /// Puts a Session-Expires into an INVITE that has none, if we are to (RFC 4028 section 8.1).
-    pub(crate) fn ask_for_session_timer(&mut self, id: u64, msg: &Message<'_>, lines: &mut Vec<u8>) {
-        let there = msg.value(Name::SessionExpires).and_then(|v| SessionExpires::parse(v).ok());
+    pub(crate) fn ask_for_session_timer(
+        &mut self,
+        id: u64,
+        msg: &Message<'_>,
+        lines: &mut Vec<u8>,
+    ) {
+        let there = msg
+            .value(Name::SessionExpires)
+            .and_then(|v| SessionExpires::parse(v).ok());
         let seconds = match there {
             Some(s) => Some(s.seconds),
             None => self.settings.session.expires.map(|e| {
@@ -214,7 +256,11 @@ impl Front {
 
     fn begin_call(&mut self, id: u64, flow: Flow, msg: &Message<'_>, parts: &RequestParts<'_>) {
         self.stats.arrivals += 1;
-        let neighbour = msg.all(Name::Via).flat_map(|h| vias(h.value)).nth(1).is_none();
+        let neighbour = msg
+            .all(Name::Via)
+            .flat_map(|h| vias(h.value))
+            .nth(1)
+            .is_none();
         let sticky = neighbour && (parts.via.wants_rport() || self.is_reliable(flow));
         let call = self.calls.insert(Call {
             stage: Stage::Held,
@@ -234,7 +280,9 @@ impl Front {
             reason: "",
             armed: Duration::MAX,
         });
-        let Some(txn) = self.txns.get_mut(id) else { return };
+        let Some(txn) = self.txns.get_mut(id) else {
+            return;
+        };
         txn.role = Role::Invite { call };
         txn.request = msg.bytes().to_vec();
         self.rearm_call(call);
@@ -253,7 +301,9 @@ impl Front {
 
     /// Passes a call's INVITE on to the server.
     pub(crate) fn forward_call(&mut self, call: u64) {
-        let Some(c) = self.calls.get(call) else { return };
+        let Some(c) = self.calls.get(call) else {
+            return;
+        };
         if c.stage != Stage::Held {
             return;
         }
@@ -281,20 +331,28 @@ impl Front {
             }
         }
         let mut ours = Vec::new();
-        self.keys.to_tag(&mut ours, parts.call_id, Some(&parts.from));
+        self.keys
+            .to_tag(&mut ours, parts.call_id, Some(&parts.from));
         if parts.to.tag() == Some(&ours) {
             // It acknowledges an answer of ours for which nothing was kept.
             return;
         }
         let role = self.dialog_role(parts);
         self.pass_ack(flow, msg, parts, role);
-        if let Role::InDialog { call, from: Side::Caller, .. } = role {
+        if let Role::InDialog {
+            call,
+            from: Side::Caller,
+            ..
+        } = role
+        {
             self.on_call_acked(call);
         }
     }
 
     fn on_call_acked(&mut self, call: u64) {
-        let Some(c) = self.calls.get(call) else { return };
+        let Some(c) = self.calls.get(call) else {
+            return;
+        };
         match c.stage {
             Stage::Waiting => {
                 let in_policy = c.in_policy;
@@ -304,7 +362,9 @@ impl Front {
                 }
                 self.stats.answered += 1;
                 if in_policy {
-                    self.tell_policy(selective::Input::Answered { call: CallKey(call) });
+                    self.tell_policy(selective::Input::Answered {
+                        call: CallKey(call),
+                    });
                 }
             }
             Stage::Ending if c.ack_by.is_some() => self.send_byes(call),
@@ -336,7 +396,9 @@ impl Front {
 
     /// Answers a request that was never sent on; a call that it began is over.
     pub(crate) fn fail_unsent(&mut self, id: u64, code: u16, reason: &'static str) {
-        let Some(role) = self.txns.get(id).map(|t| t.role) else { return };
+        let Some(role) = self.txns.get(id).map(|t| t.role) else {
+            return;
+        };
         self.answer(id, code, reason, b"");
         match role {
             Role::Invite { call } => {
@@ -360,6 +422,12 @@ impl Front {
 /// `Retry-After` in whole seconds, at least 1: an end that reads 0 comes back at once.
 pub(crate) fn retry_after_line(span: levee_policy::Span) -> Vec<u8> {
     let mut line = Vec::new();
-    put(&mut line, format_args!("Retry-After: {}\r\n", span.as_millis().div_ceil(1000).max(1)));
+    put(
+        &mut line,
+        format_args!(
+            "Retry-After: {}\r\n",
+            span.as_millis().div_ceil(1000).max(1)
+        ),
+    );
     line
 }

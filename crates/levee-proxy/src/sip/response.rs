@@ -23,14 +23,18 @@ impl Front {
             return self.drop_message("stray_response");
         };
         let (id, now) = (branch.id, self.at());
-        let Some(txn) = self.txns.get_mut(id) else { return self.drop_message("late_response") };
+        let Some(txn) = self.txns.get_mut(id) else {
+            return self.drop_message("late_response");
+        };
         if parts.cseq.method == Method::Cancel && txn.method == Method::Invite {
             if let Some(cancel) = &mut txn.cancel {
                 cancel.on_response(now, parts.code, &self.timers);
             }
             return self.rearm(id);
         }
-        let Some(client) = &mut txn.client else { return self.drop_message("stray_response") };
+        let Some(client) = &mut txn.client else {
+            return self.drop_message("stray_response");
+        };
         if parts.cseq.method != txn.method {
             return self.drop_message("cseq_mismatch");
         }
@@ -54,7 +58,9 @@ impl Front {
     /// Sends the ACK of an answer other than 2xx: hop by hop, so it is ours (section 17.1.1.3).
     fn acknowledge(&mut self, id: u64, response: &Message<'_>) {
         let Some(txn) = self.txns.get(id) else { return };
-        let (Some(client), Some(down)) = (&txn.client, txn.down) else { return };
+        let (Some(client), Some(down)) = (&txn.client, txn.down) else {
+            return;
+        };
         let invite = client.packet().to_vec();
         let ack = self.scan_own(&invite, |_, invite| {
             let mut out = Vec::new();
@@ -96,7 +102,10 @@ impl Front {
         if parts.code >= 200 {
             match role {
                 Role::Invite { call } if parts.code >= 300 => {
-                    let ours = self.calls.get(call).is_none_or(|c| c.stage == Stage::Ending);
+                    let ours = self
+                        .calls
+                        .get(call)
+                        .is_none_or(|c| c.stage == Stage::Ending);
                     // 487 is what a CANCEL wants; those are counted as cancelled.
                     self.stats.failed += u64::from(!ours && parts.code != 487);
                     self.end_call(call);
@@ -120,7 +129,10 @@ impl Front {
             && (200..300).contains(&parts.code)
             && msg.first(Name::SessionExpires).is_none()
         {
-            put(&mut lines, format_args!("Session-Expires: {seconds};refresher=uac\r\n"));
+            put(
+                &mut lines,
+                format_args!("Session-Expires: {seconds};refresher=uac\r\n"),
+            );
             if !msg.has_option(Name::Require, b"timer") {
                 put(&mut lines, format_args!("Require: timer\r\n"));
             }
@@ -131,9 +143,16 @@ impl Front {
     }
 
     /// Takes note of an answer to the INVITE of a call. `false` if the caller is not to have it.
-    fn note_invite_answer(&mut self, call: u64, msg: &Message<'_>, parts: &ResponseParts<'_>) -> bool {
+    fn note_invite_answer(
+        &mut self,
+        call: u64,
+        msg: &Message<'_>,
+        parts: &ResponseParts<'_>,
+    ) -> bool {
         let leg = self.note_leg(call, msg, parts);
-        let Some(c) = self.calls.get(call) else { return true };
+        let Some(c) = self.calls.get(call) else {
+            return true;
+        };
         let success = (200..300).contains(&parts.code);
         if c.stage == Stage::Ending && c.ack_by.is_none() {
             // The caller has its 503 already. What is up below has to come down again.
@@ -152,7 +171,9 @@ impl Front {
             .map(|s| s.seconds)
             .or_else(|| self.txns.get(c.invite).and_then(|t| t.session));
         let (now, timeout) = (self.at(), self.timers.timeout());
-        let Some(c) = self.calls.get_mut(call) else { return true };
+        let Some(c) = self.calls.get_mut(call) else {
+            return true;
+        };
         if let Some(leg) = leg {
             c.legs[leg].answered = true;
         }
@@ -166,7 +187,12 @@ impl Front {
     }
 
     /// The dialog of a response to a call's INVITE, if it makes one.
-    fn note_leg(&mut self, call: u64, msg: &Message<'_>, parts: &ResponseParts<'_>) -> Option<usize> {
+    fn note_leg(
+        &mut self,
+        call: u64,
+        msg: &Message<'_>,
+        parts: &ResponseParts<'_>,
+    ) -> Option<usize> {
         if !(101..300).contains(&parts.code) {
             return None;
         }
@@ -201,8 +227,12 @@ impl Front {
         }
         if (200..300).contains(&parts.code) && matches!(method, Method::Invite | Method::Update) {
             let now = self.at();
-            let session = msg.value(Name::SessionExpires).and_then(|v| SessionExpires::parse(v).ok());
-            let Some(c) = self.calls.get_mut(call) else { return };
+            let session = msg
+                .value(Name::SessionExpires)
+                .and_then(|v| SessionExpires::parse(v).ok());
+            let Some(c) = self.calls.get_mut(call) else {
+                return;
+            };
             if let Some(s) = session {
                 c.session_at = Some(now + Duration::from_secs(s.seconds.into()));
             }

@@ -36,7 +36,11 @@ pub(crate) struct Plan<'a> {
 /// Where a request goes next.
 pub(crate) enum Hop {
     Flow(Flow),
-    Name { transport: super::settings::Transport, host: String, port: u16 },
+    Name {
+        transport: super::settings::Transport,
+        host: String,
+        port: u16,
+    },
     /// Nowhere that we could reach.
     None,
 }
@@ -50,11 +54,17 @@ impl Front {
         zone: Zone,
         role: Role,
     ) -> Plan<'a> {
-        let routes = msg.all(Name::Route).flat_map(|h| name_addrs(h.value).flatten());
+        let routes = msg
+            .all(Name::Route)
+            .flat_map(|h| name_addrs(h.value).flatten());
         let uris: Vec<&'a [u8]> = routes.map(|l| l.item.uri).collect();
         let ours = |u: &&[u8]| Uri::parse(u).is_ok_and(|u| self.addresses.is_us_uri(&u));
-        let mut plan =
-            Plan { uri: None, routes_popped: 0, last_route_popped: false, next_route: None };
+        let mut plan = Plan {
+            uri: None,
+            routes_popped: 0,
+            last_route_popped: false,
+            next_route: None,
+        };
         let mut rest = uris.as_slice();
         // A strict router before us put our Record-Route value in the Request-URI, and the real one last.
         let to_us = self.addresses.is_us_uri(&parts.uri);
@@ -70,7 +80,9 @@ impl Front {
         plan.routes_popped = rest.iter().take_while(|u| ours(u)).count();
         plan.next_route = rest.get(plan.routes_popped).copied();
         if plan.uri.is_none() && to_us {
-            plan.uri = self.uri_instead_of_ours(&parts.uri, zone, role).map(Cow::Owned);
+            plan.uri = self
+                .uri_instead_of_ours(&parts.uri, zone, role)
+                .map(Cow::Owned);
         }
         plan
     }
@@ -90,40 +102,63 @@ impl Front {
             out.extend_from_slice(uri.user);
             out.push(b'@');
         }
-        put(&mut out, format_args!("{}", HostPort(self.addresses.server().addr)));
+        put(
+            &mut out,
+            format_args!("{}", HostPort(self.addresses.server().addr)),
+        );
         out.extend_from_slice(uri.params.bytes());
         Some(out)
     }
 
     /// The server, as a hop.
     fn server_hop(&self) -> Hop {
-        self.addresses.flow_to(self.addresses.server()).map_or(Hop::None, Hop::Flow)
+        self.addresses
+            .flow_to(self.addresses.server())
+            .map_or(Hop::None, Hop::Flow)
     }
 
     fn uri_hop(&self, uri: &[u8]) -> Hop {
         match Uri::parse(uri).ok().and_then(|u| self.addresses.target(&u)) {
             None => Hop::None,
             Some(Target::Addr(to)) => self.addresses.flow_to(to).map_or(Hop::None, Hop::Flow),
-            Some(Target::Name { transport, host, port }) => Hop::Name { transport, host, port },
+            Some(Target::Name {
+                transport,
+                host,
+                port,
+            }) => Hop::Name {
+                transport,
+                host,
+                port,
+            },
         }
     }
 
     /// Where a request of ours or of one end goes, to reach the other end of a call.
     pub(crate) fn dialog_hop(&self, call: u64, leg: usize, to: Side) -> Hop {
-        let Some(call) = self.calls.get(call) else { return Hop::None };
+        let Some(call) = self.calls.get(call) else {
+            return Hop::None;
+        };
         if to == Side::Caller && call.sticky {
             return Hop::Flow(call.source);
         }
-        call.legs.get(leg).map_or(Hop::None, |l| self.uri_hop(l.dialog.next_hop(to)))
+        call.legs
+            .get(leg)
+            .map_or(Hop::None, |l| self.uri_hop(l.dialog.next_hop(to)))
     }
 
     fn next_hop(&self, parts: &RequestParts<'_>, plan: &Plan<'_>, zone: Zone, role: Role) -> Hop {
         let uri: &[u8] = plan.uri.as_deref().unwrap_or(parts.uri.bytes);
         match (zone, role, plan.next_route) {
             (Zone::Server, _, Some(route)) => self.uri_hop(route),
-            (Zone::Server, Role::InDialog { call, leg, from: Side::Callee }, None)
-                if self.calls.get(call).is_some_and(|c| c.sticky) =>
-            {
+            (
+                Zone::Server,
+                Role::InDialog {
+                    call,
+                    leg,
+                    from: Side::Callee,
+                },
+                None,
+            ) if self.calls.get(call).is_some_and(|c| c.sticky) => {
                 self.dialog_hop(call, leg, Side::Caller)
             }
             (Zone::Server, _, None) => self.uri_hop(uri),
@@ -135,11 +170,19 @@ impl Front {
             }
             // A route beyond us leads to the server, or it is one that the dialog was made with.
             (Zone::Outside, Role::InDialog { call, leg, from }, Some(route)) => {
-                let known = self.calls.get(call).and_then(|c| c.legs.get(leg)).is_some_and(|l| {
-                    let party = l.dialog.party(from.other());
-                    !party.routes.is_empty() && l.dialog.next_hop(from.other()) == route
-                });
-                if known { self.uri_hop(route) } else { self.server_hop() }
+                let known = self
+                    .calls
+                    .get(call)
+                    .and_then(|c| c.legs.get(leg))
+                    .is_some_and(|l| {
+                        let party = l.dialog.party(from.other());
+                        !party.routes.is_empty() && l.dialog.next_hop(from.other()) == route
+                    });
+                if known {
+                    self.uri_hop(route)
+                } else {
+                    self.server_hop()
+                }
             }
             (Zone::Outside, ..) => self.server_hop(),
         }
@@ -148,32 +191,39 @@ impl Front {
     /// Sends the request of a transaction on its way, now or when its next hop's name is known.
     pub(crate) fn pass_on(&mut self, id: u64, msg: &Message<'_>, parts: &RequestParts<'_>) {
         let Some(txn) = self.txns.get(id) else { return };
-        let (Some(from), role) = (txn.from, txn.role) else { return };
+        let (Some(from), role) = (txn.from, txn.role) else {
+            return;
+        };
         let zone = self.zone(from);
         let plan = self.plan(msg, parts, zone, role);
         match self.next_hop(parts, &plan, zone, role) {
             Hop::Flow(down) => self.send_down(id, msg, parts, &plan, from, down),
             Hop::None => self.unroutable(id),
-            Hop::Name { transport, host, port } => {
-                match self.names.look_up(self.at(), &host, id) {
-                    Known::Yes(ip) => {
-                        let to = Listen { transport, addr: (ip, port).into() };
-                        match self.addresses.flow_to(to) {
-                            Some(down) => self.send_down(id, msg, parts, &plan, from, down),
-                            None => self.unroutable(id),
-                        }
-                    }
-                    Known::No | Known::Full => self.unroutable(id),
-                    known @ (Known::Ask | Known::Wait) => {
-                        if let Some(txn) = self.txns.get_mut(id) {
-                            txn.request = msg.bytes().to_vec();
-                        }
-                        if known == Known::Ask {
-                            self.resolve(host);
-                        }
+            Hop::Name {
+                transport,
+                host,
+                port,
+            } => match self.names.look_up(self.at(), &host, id) {
+                Known::Yes(ip) => {
+                    let to = Listen {
+                        transport,
+                        addr: (ip, port).into(),
+                    };
+                    match self.addresses.flow_to(to) {
+                        Some(down) => self.send_down(id, msg, parts, &plan, from, down),
+                        None => self.unroutable(id),
                     }
                 }
-            }
+                Known::No | Known::Full => self.unroutable(id),
+                known @ (Known::Ask | Known::Wait) => {
+                    if let Some(txn) = self.txns.get_mut(id) {
+                        txn.request = msg.bytes().to_vec();
+                    }
+                    if known == Known::Ask {
+                        self.resolve(host);
+                    }
+                }
+            },
         }
     }
 
@@ -191,7 +241,9 @@ impl Front {
 
     /// Passes on a request that was kept as it came.
     pub(crate) fn pass_on_kept(&mut self, id: u64) {
-        let Some(txn) = self.txns.get_mut(id) else { return };
+        let Some(txn) = self.txns.get_mut(id) else {
+            return;
+        };
         if txn.client.is_some() || !txn.is_unanswered() {
             return;
         }
@@ -230,9 +282,17 @@ impl Front {
         }
         let packet = self.write(id, msg, parts, plan, from, down, &lines);
         let (now, reliable) = (self.at(), self.is_reliable(down));
-        let Some(txn) = self.txns.get_mut(id) else { return };
+        let Some(txn) = self.txns.get_mut(id) else {
+            return;
+        };
         let kind = Kind::of(txn.method);
-        txn.client = Some(ClientTransaction::new(now, kind, reliable, packet.clone(), &self.timers));
+        txn.client = Some(ClientTransaction::new(
+            now,
+            kind,
+            reliable,
+            packet.clone(),
+            &self.timers,
+        ));
         txn.down = Some(down);
         txn.request = Vec::new();
         if let Role::Invite { call } = role
@@ -256,7 +316,10 @@ impl Front {
         2
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one message, all of them read here only")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of one message, all of them read here only"
+    )]
     fn write(
         &self,
         branch: u64,
@@ -274,7 +337,9 @@ impl Front {
             uri: plan.uri.as_deref(),
             via: &via,
             stamp: Stamp { source: from.peer },
-            max_forwards: parts.max_forwards.map_or(MAX_FORWARDS, |n| n.saturating_sub(1)),
+            max_forwards: parts
+                .max_forwards
+                .map_or(MAX_FORWARDS, |n| n.saturating_sub(1)),
             routes_popped: plan.routes_popped,
             last_route_popped: plan.last_route_popped,
             lines,
@@ -293,19 +358,32 @@ impl Front {
     }
 
     /// Passes on the ACK of a 2xx, which belongs to no transaction (section 16.11).
-    pub(crate) fn pass_ack(&mut self, flow: Flow, msg: &Message<'_>, parts: &RequestParts<'_>, role: Role) {
+    pub(crate) fn pass_ack(
+        &mut self,
+        flow: Flow,
+        msg: &Message<'_>,
+        parts: &RequestParts<'_>,
+        role: Role,
+    ) {
         let zone = self.zone(flow);
         let plan = self.plan(msg, parts, zone, role);
         let down = match self.next_hop(parts, &plan, zone, role) {
             Hop::Flow(down) => Some(down),
-            Hop::Name { transport, host, port } => self
-                .names
-                .get(self.at(), &host)
-                .flatten()
-                .and_then(|ip| self.addresses.flow_to(Listen { transport, addr: (ip, port).into() })),
+            Hop::Name {
+                transport,
+                host,
+                port,
+            } => self.names.get(self.at(), &host).flatten().and_then(|ip| {
+                self.addresses.flow_to(Listen {
+                    transport,
+                    addr: (ip, port).into(),
+                })
+            }),
             Hop::None => None,
         };
-        let Some(down) = down else { return self.drop_message("unroutable") };
+        let Some(down) = down else {
+            return self.drop_message("unroutable");
+        };
         self.ack_serial += 1;
         let branch = 1 << 63 | self.ack_serial;
         let out = self.write(branch, msg, parts, &plan, flow, down, b"");
@@ -316,11 +394,16 @@ impl Front {
     pub(crate) fn own_flow(&self, call: u64, leg: usize, to: Side) -> Option<Flow> {
         let known = match self.dialog_hop(call, leg, to) {
             Hop::Flow(flow) => Some(flow),
-            Hop::Name { transport, host, port } => self
-                .names
-                .get(self.at(), &host)
-                .flatten()
-                .and_then(|ip| self.addresses.flow_to(Listen { transport, addr: (ip, port).into() })),
+            Hop::Name {
+                transport,
+                host,
+                port,
+            } => self.names.get(self.at(), &host).flatten().and_then(|ip| {
+                self.addresses.flow_to(Listen {
+                    transport,
+                    addr: (ip, port).into(),
+                })
+            }),
             Hop::None => None,
         };
         let call = self.calls.get(call)?;

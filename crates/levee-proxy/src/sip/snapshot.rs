@@ -6,7 +6,9 @@ use levee_policy::selective;
 use serde::Serialize;
 
 /// Upper bounds of the latency buckets, in microseconds: a hop costs tens of them, a stall thousands.
-const LATENCY_BOUNDS_US: [u64; 12] = [5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 100_000];
+const LATENCY_BOUNDS_US: [u64; 12] = [
+    5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 100_000,
+];
 
 /// A histogram of times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

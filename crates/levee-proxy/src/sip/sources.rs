@@ -27,8 +27,16 @@ pub(crate) struct Sources {
 impl Sources {
     /// `per_second` requests for each source, with a burst of as many; 0 for no limit.
     pub(crate) fn new(per_second: u32, sources_max: usize) -> Self {
-        let sets = if per_second == 0 { 0 } else { sources_max.div_ceil(WAYS).max(1) };
-        Self { sets: vec![[Bucket::default(); WAYS]; sets], per_second, hasher: RandomState::new() }
+        let sets = if per_second == 0 {
+            0
+        } else {
+            sources_max.div_ceil(WAYS).max(1)
+        };
+        Self {
+            sets: vec![[Bucket::default(); WAYS]; sets],
+            per_second,
+            hasher: RandomState::new(),
+        }
     }
 
     /// Takes a token of `source`; `false` if there is none.
@@ -42,9 +50,19 @@ impl Sources {
         let set = &mut self.sets[(hash % count) as usize];
         let tag = (hash / count).max(1);
         let at = set.iter().position(|b| b.tag == tag).unwrap_or_else(|| {
-            let oldest = (0..WAYS).min_by_key(|&i| if set[i].tag == 0 { 0 } else { set[i].last_ns + 1 });
+            let oldest = (0..WAYS).min_by_key(|&i| {
+                if set[i].tag == 0 {
+                    0
+                } else {
+                    set[i].last_ns + 1
+                }
+            });
             let at = oldest.unwrap_or(0);
-            set[at] = Bucket { tag, last_ns: now_ns, tokens: burst };
+            set[at] = Bucket {
+                tag,
+                last_ns: now_ns,
+                tokens: burst,
+            };
             at
         });
         let bucket = &mut set[at];

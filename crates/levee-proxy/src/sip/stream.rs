@@ -23,7 +23,11 @@ const WRITE_TIME_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) enum StreamEvent {
     /// Somebody connected.
-    Accepted { port: PortId, peer: SocketAddr, stream: TcpStream },
+    Accepted {
+        port: PortId,
+        peer: SocketAddr,
+        stream: TcpStream,
+    },
     /// A message came.
     Message { flow: Flow, bytes: Vec<u8> },
     /// The connection is gone.
@@ -48,7 +52,11 @@ pub(crate) async fn accept(listener: TcpListener, port: PortId, events: mpsc::Se
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                if events.send(StreamEvent::Accepted { port, peer, stream }).await.is_err() {
+                if events
+                    .send(StreamEvent::Accepted { port, peer, stream })
+                    .await
+                    .is_err()
+                {
                     return;
                 }
             }
@@ -85,11 +93,23 @@ pub(crate) async fn serve(
         unsent.extend((txn != 0).then_some(txn));
     }
     // The loop is gone when nobody listens.
-    drop(events.send(StreamEvent::Closed { conn, cause, unsent }).await);
+    drop(
+        events
+            .send(StreamEvent::Closed {
+                conn,
+                cause,
+                unsent,
+            })
+            .await,
+    );
 }
 
 async fn connect(local: IpAddr, peer: SocketAddr) -> io::Result<TcpStream> {
-    let socket = if peer.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    let socket = if peer.is_ipv4() {
+        TcpSocket::new_v4()
+    } else {
+        TcpSocket::new_v6()
+    }?;
     if !local.is_unspecified() {
         socket.bind(SocketAddr::new(local, 0))?;
     }
@@ -167,7 +187,14 @@ async fn cut(
                 let message = rest.get(..bytes).unwrap_or_default().to_vec();
                 used += bytes;
                 *searched = 0;
-                if events.send(StreamEvent::Message { flow, bytes: message }).await.is_err() {
+                if events
+                    .send(StreamEvent::Message {
+                        flow,
+                        bytes: message,
+                    })
+                    .await
+                    .is_err()
+                {
                     return Err("stopped");
                 }
             }

@@ -17,7 +17,11 @@ struct Slot<T> {
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), len: 0 }
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            len: 0,
+        }
     }
 }
 
@@ -30,7 +34,10 @@ impl<T> Table<T> {
     pub(crate) fn insert(&mut self, entry: T) -> u64 {
         self.len += 1;
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: 0, entry: None });
+            self.slots.push(Slot {
+                generation: 0,
+                entry: None,
+            });
             u32::try_from(self.slots.len() - 1).expect("limits keep tables below 2^32 entries")
         });
         let slot = &mut self.slots[index as usize];
@@ -50,7 +57,11 @@ impl<T> Table<T> {
 
     pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut T> {
         let slot = self.slots.get_mut(id as u32 as usize)?;
-        if slot.generation == (id >> 32) as u32 { slot.entry.as_mut() } else { None }
+        if slot.generation == (id >> 32) as u32 {
+            slot.entry.as_mut()
+        } else {
+            None
+        }
     }
 
     pub(crate) fn remove(&mut self, id: u64) -> Option<T> {
@@ -75,7 +86,10 @@ mod tests {
         let a = t.insert("a");
         assert_eq!(t.remove(a), Some("a"));
         let b = t.insert("b");
-        assert_eq!((t.get(a), t.remove(a), t.get(b), t.len()), (None, None, Some(&"b"), 1));
+        assert_eq!(
+            (t.get(a), t.remove(a), t.get(b), t.len()),
+            (None, None, Some(&"b"), 1)
+        );
         assert_ne!(a, 0);
     }
 }

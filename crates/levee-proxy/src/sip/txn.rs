@@ -65,7 +65,10 @@ pub(crate) struct Txn {
 impl Txn {
     /// When the first of its timers is due.
     pub(crate) fn deadline(&self) -> Duration {
-        let clients = [&self.client, &self.cancel].into_iter().flatten().map(ClientTransaction::deadline);
+        let clients = [&self.client, &self.cancel]
+            .into_iter()
+            .flatten()
+            .map(ClientTransaction::deadline);
         let server = self.server.as_ref().map(ServerTransaction::deadline);
         clients.chain(server).min().unwrap_or(Duration::MAX)
     }
@@ -73,15 +76,21 @@ impl Txn {
     /// Whether all halves have come to their end.
     pub(crate) fn is_over(&self) -> bool {
         let done = |c: &Option<ClientTransaction>| {
-            c.as_ref().is_none_or(|c| c.state() == ClientState::Terminated)
+            c.as_ref()
+                .is_none_or(|c| c.state() == ClientState::Terminated)
         };
         done(&self.client)
             && done(&self.cancel)
-            && self.server.as_ref().is_none_or(|s| s.state() == ServerState::Terminated)
+            && self
+                .server
+                .as_ref()
+                .is_none_or(|s| s.state() == ServerState::Terminated)
     }
 
     /// Whether its sender still waits for a final answer.
     pub(crate) fn is_unanswered(&self) -> bool {
-        self.server.as_ref().is_some_and(ServerTransaction::is_pending)
+        self.server
+            .as_ref()
+            .is_some_and(ServerTransaction::is_pending)
     }
 }
