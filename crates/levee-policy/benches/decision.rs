@@ -2,7 +2,6 @@
 //!
 //! `fast` is the machine as it runs. `naive` is only the choice of the victim, drawn in `O(k)` as the strategy is defined,
 //! without tables, look-ups or bookkeeping: a lower bound of what a plain implementation costs.
-#![expect(missing_docs, reason = "criterion's macros make public items")]
 
 #[path = "../tests/reference/mod.rs"]
 mod reference;
