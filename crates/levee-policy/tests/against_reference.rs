@@ -168,7 +168,7 @@ impl Pair {
                     );
                 }
                 Output::Refuse { call, .. } => {
-                    assert!(!ledger.open.contains_key(call), "refused though held")
+                    assert!(!ledger.open.contains_key(call), "refused though held");
                 }
                 Output::Evict {
                     call,
@@ -446,7 +446,7 @@ fn run(capacity: u32, config: &Config, seed: u64, steps: Vec<Step>) -> Pair {
             }
             Step::Oversleep(quarters) => pair.now = pair.now + Span::from_millis(250 * quarters),
             Step::Reconfigure { capacity, config } => {
-                pair.input(Input::Reconfigure { capacity, config })
+                pair.input(Input::Reconfigure { capacity, config });
             }
         }
     }

@@ -435,10 +435,10 @@ impl Config {
         }
         match self.max_duration {
             Some(MaxDuration::Fixed(cap)) => {
-                span("max_duration", cap, Span::from_millis(1), Span::MAX)?
+                span("max_duration", cap, Span::from_millis(1), Span::MAX)?;
             }
             Some(MaxDuration::TimesMean(times)) => {
-                number("max_duration.times_mean", times, 1e-3, 1e6)?
+                number("max_duration.times_mean", times, 1e-3, 1e6)?;
             }
             None => {}
         }

@@ -88,7 +88,7 @@ pub fn probabilities(
 }
 
 /// The probability that no entrant is among `above` given calls: `C(m - above, n) / C(m, n)`.
-fn none_of(m: usize, n: usize, above: usize) -> f64 {
+pub fn none_of(m: usize, n: usize, above: usize) -> f64 {
     if m - above < n {
         return 0.0;
     }
