@@ -163,7 +163,7 @@ pub fn reply(out: &mut Vec<u8>, msg: &Message<'_>, r: &Reply<'_>) {
                 out.extend_from_slice(b"\r\n");
             }
             Name::Via | Name::From | Name::To | Name::CallId | Name::CSeq => {
-                out.extend_from_slice(h.line)
+                out.extend_from_slice(h.line);
             }
             Name::Timestamp if r.code == 100 => out.extend_from_slice(h.line),
             _ => {}

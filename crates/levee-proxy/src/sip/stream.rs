@@ -134,7 +134,7 @@ async fn run(
         buffer.reserve(READ_BYTES);
         tokio::select! {
             message = messages.recv() => {
-                let Some((bytes, txn)) = message else { return None };
+                let (bytes, txn) = message?;
                 if write(&mut writer, &bytes).await.is_err() {
                     *failed = Some(txn);
                     return Some("stream_write_failed");
