@@ -621,3 +621,6 @@ fn header<'a>(bytes: &'a [u8], s: &Span) -> Header<'a> {
         value_at: s.value as usize,
     }
 }
+
+#[cfg(test)]
+mod tests;
