@@ -1,4 +1,3 @@
-
 use super::*;
 use alloc::string::String;
 use alloc::{format, vec};

@@ -82,7 +82,7 @@ fn values_hold(msg: &Message<'_>) {
             assert!(end <= one.from && one.from < one.to && one.to <= h.value.len());
             end = one.to;
             params_hold(one.item.params);
-            goes_to_many(&one.item);
+            let _ = goes_to_many(&one.item);
         }
         let _ = CSeq::parse(h.value);
         let _ = SessionExpires::parse(h.value);
