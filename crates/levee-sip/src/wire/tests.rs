@@ -1,6 +1,6 @@
 use super::*;
+use alloc::format;
 use alloc::string::String;
-use alloc::{format, vec};
 
 fn with<T>(text: &str, look: impl Fn(&Message<'_>) -> T) -> T {
     look(&Scanner::default().scan(text.as_bytes()).unwrap())
@@ -242,7 +242,7 @@ fn limits_pass_what_they_say_and_refuse_one_more() {
 #[test]
 fn a_scanner_forgets_the_message_before() {
     let mut scanner = Scanner::default();
-    let first = vec![b"BYE sip:a SIP/2.0\r\nVia: x\r\n\r\n".as_slice(); 2].concat();
+    let first = [b"BYE sip:a SIP/2.0\r\nVia: x\r\n\r\n".as_slice(); 2].concat();
     assert_eq!(scanner.scan(&first).unwrap().headers().count(), 1);
     let second = b"BYE sip:a SIP/2.0\r\n\r\n";
     assert_eq!(scanner.scan(second).unwrap().headers().count(), 0);

@@ -12,12 +12,15 @@ fn place(whole: &[u8], part: &[u8]) -> usize {
     let at = (part.as_ptr() as usize)
         .checked_sub(whole.as_ptr() as usize)
         .expect("a part begins inside the whole");
-    assert!(at + part.len() <= whole.len(), "a part ends inside the whole");
+    assert!(
+        at + part.len() <= whole.len(),
+        "a part ends inside the whole"
+    );
     at
 }
 
 /// Scan, check and every typed value.
-pub fn sip_message(bytes: &[u8]) {
+pub(crate) fn sip_message(bytes: &[u8]) {
     let mut scanner = Scanner::default();
     let Ok(msg) = scanner.scan(bytes) else {
         return;
@@ -71,7 +74,11 @@ fn values_hold(msg: &Message<'_>) {
             let Ok(one) = one else { break };
             assert!(end <= one.from && one.from < one.to && one.to <= h.value.len());
             let text = h.value.get(one.from..one.to).expect("inside");
-            assert_eq!(NameAddr::parse(text), Ok(one.item), "a value alone reads as in its list");
+            assert_eq!(
+                NameAddr::parse(text),
+                Ok(one.item),
+                "a value alone reads as in its list"
+            );
             end = one.to;
             params_hold(one.item.params);
             let _ = one.item.parse_uri();
@@ -165,7 +172,10 @@ fn rewritten_holds(msg: &Message<'_>) {
     };
     assert_eq!(pairs(&second), pairs(msg));
     match (check::request(msg), check::request(&second)) {
-        (Ok(a), Ok(b)) => assert_eq!((a.uri, a.via, a.max_forwards), (b.uri, b.via, b.max_forwards)),
+        (Ok(a), Ok(b)) => assert_eq!(
+            (a.uri, a.via, a.max_forwards),
+            (b.uri, b.via, b.max_forwards)
+        ),
         (Err(a), Err(b)) => assert_eq!(a, b),
         (a, b) => panic!("{a:?} became {b:?}"),
     }
@@ -173,7 +183,7 @@ fn rewritten_holds(msg: &Message<'_>) {
 }
 
 /// URIs, hosts and name-addrs from bare bytes.
-pub fn sip_uri(bytes: &[u8]) {
+pub(crate) fn sip_uri(bytes: &[u8]) {
     if let Ok(uri) = Uri::parse(bytes) {
         assert_eq!(uri.bytes, bytes);
         for part in [uri.user, uri.host.name, uri.params.bytes()] {
@@ -206,7 +216,7 @@ const STREAM_BYTES_MAX: usize = 4096;
 
 /// A byte stream, cut where its first bytes say, gives the messages that it gives uncut; and where the stream ends a
 /// message, the scanner ends it too.
-pub fn sip_stream(bytes: &[u8]) {
+pub(crate) fn sip_stream(bytes: &[u8]) {
     let (cuts, stream) = bytes.split_at(bytes.len().min(4));
     let whole = follow(stream, [stream.len()].into_iter());
     let steps = cuts.iter().map(|&c| usize::from(c) + 1).cycle();
@@ -217,7 +227,11 @@ pub fn sip_stream(bytes: &[u8]) {
         if let Ok(msg) = scanner.scan(message)
             && msg.defect().is_none()
         {
-            assert_eq!(msg.body_at() + msg.body().len(), message.len(), "one framing");
+            assert_eq!(
+                msg.body_at() + msg.body().len(),
+                message.len(),
+                "one framing"
+            );
         }
     }
 }
@@ -243,7 +257,8 @@ fn follow(stream: &[u8], steps: impl Iterator<Item = usize>) -> Followed {
                 }
                 Ok(Next::Message { bytes }) => {
                     assert!(bytes <= STREAM_BYTES_MAX);
-                    out.messages.push(buffer.get(..bytes).expect("inside").to_vec());
+                    out.messages
+                        .push(buffer.get(..bytes).expect("inside").to_vec());
                     from += bytes;
                 }
                 Err(_) => {
