@@ -2,10 +2,15 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use levee_sip::header::name_addrs;
 use levee_sip::uri::Uri;
 use levee_sip::wire::{Message, Method, Name};
+
+use super::key::Key;
+use super::outbox::Outbox;
+use super::transaction::{Core, Outgoing, Owner, no_body};
 
 /// One side's view of a dialog.
 #[derive(Debug, Clone)]
@@ -91,13 +96,8 @@ impl Dialog {
         self.next_hop
     }
 
-    /// The Request-URI of requests.
-    pub(crate) fn target(&self) -> &[u8] {
-        &self.target
-    }
-
     /// The CSeq of a new request.
-    pub(crate) fn advance(&mut self) -> u32 {
+    fn advance(&mut self) -> u32 {
         self.cseq += 1;
         self.cseq
     }
@@ -122,7 +122,7 @@ impl Dialog {
     }
 
     /// Writes the headers of a request inside the dialog, from Max-Forwards to CSeq.
-    pub(crate) fn write_headers(&self, out: &mut Vec<u8>, cseq: u32, method: &str) {
+    fn write_headers(&self, out: &mut Vec<u8>, cseq: u32, method: &str) {
         out.extend_from_slice(b"Max-Forwards: 70\r\n");
         out.extend_from_slice(&self.routes);
         for (name, value) in [
@@ -135,6 +135,57 @@ impl Dialog {
         }
         write!(out, "\r\nCSeq: {cseq} {method}\r\n").ok();
     }
+}
+
+/// Sends a request without a body inside a dialog.
+pub(crate) fn send_in_dialog(
+    core: &mut Core,
+    now: Duration,
+    owner: Owner,
+    dialog: &mut Dialog,
+    (method, name): (Method, &str),
+    out: &mut Outbox,
+) -> Key {
+    let cseq = dialog.advance();
+    let what = Outgoing {
+        owner,
+        method,
+        name,
+        uri: &dialog.target,
+        to: dialog.next_hop,
+    };
+    core.request(now, what, out, |bytes| {
+        dialog.write_headers(bytes, cseq, name);
+        no_body(bytes);
+    })
+}
+
+/// Acknowledges a 2xx, and returns the ACK for the case that the 2xx comes again (RFC 3261 section 13.2.2.4).
+pub(crate) fn send_ack(core: &mut Core, dialog: &Dialog, out: &mut Outbox) -> Vec<u8> {
+    let bytes = core.write_ack(&dialog.target, |bytes| {
+        dialog.write_headers(bytes, dialog.cseq, "ACK");
+        no_body(bytes);
+    });
+    out.push(dialog.next_hop, &bytes);
+    bytes
+}
+
+/// Ends a message with a session description.
+pub(crate) fn sdp_body(out: &mut Vec<u8>, sdp: &[u8]) {
+    write!(
+        out,
+        "Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n",
+        sdp.len()
+    )
+    .ok();
+    out.extend_from_slice(sdp);
+}
+
+/// Ends a 2xx to an INVITE or UPDATE.
+pub(crate) fn session_answer(out: &mut Vec<u8>, local: SocketAddr, user: &str, sdp: &[u8]) {
+    write!(out, "Contact: <sip:{user}@{local}>\r\n").ok();
+    out.extend_from_slice(b"Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, UPDATE\r\n");
+    sdp_body(out, sdp);
 }
 
 fn record_routes<'a>(message: &Message<'a>) -> Vec<&'a [u8]> {
@@ -157,7 +208,7 @@ pub(crate) fn sip_addr(uri: &[u8]) -> Option<SocketAddr> {
 }
 
 /// A session description that offers one audio stream, which nobody sends.
-pub(crate) fn response_sdp(local: SocketAddr) -> Vec<u8> {
+pub(crate) fn silent_sdp(local: SocketAddr) -> Vec<u8> {
     let (family, ip) = (if local.is_ipv4() { "IP4" } else { "IP6" }, local.ip());
     format!(
         "v=0\r\no=lab 1 1 IN {family} {ip}\r\ns=-\r\nc=IN {family} {ip}\r\nt=0 0\r\nm=audio 9 RTP/AVP 0\r\na=inactive\r\n"
@@ -181,7 +232,7 @@ mod tests {
         let message = scanner.scan(OK.as_bytes()).unwrap();
         let mut d = Dialog::of_caller(&message, "127.0.0.1:1".parse().unwrap()).unwrap();
         assert_eq!(d.next_hop().port(), 9);
-        assert_eq!(d.target(), b"sip:b@127.0.0.1:4");
+        assert_eq!(d.target, b"sip:b@127.0.0.1:4");
         let cseq = d.advance();
         let mut text = Vec::new();
         d.write_headers(&mut text, cseq, "BYE");

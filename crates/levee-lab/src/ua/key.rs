@@ -74,26 +74,30 @@ impl<T> Slab<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// Takes a place; `value` is made with the knowledge of its key.
-    pub(crate) fn insert_with(&mut self, value: impl FnOnce(Key) -> T) -> Key {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot {
-                generation: self.first_generation,
-                value: None,
-            });
-            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
-        });
-        let slot = &mut self.slots[index as usize];
-        let key = Key {
+    /// The key that the next [`Slab::insert`] will give.
+    pub(crate) fn next_key(&self) -> Key {
+        let index = self.free.last().copied();
+        let index =
+            index.unwrap_or_else(|| u32::try_from(self.slots.len()).unwrap_or(u32::MAX));
+        let slot = self.slots.get(index as usize);
+        Key {
             index,
-            generation: slot.generation,
-        };
-        slot.value = Some(value(key));
-        key
+            generation: slot.map_or(self.first_generation, |s| s.generation),
+        }
     }
 
     pub(crate) fn insert(&mut self, value: T) -> Key {
-        self.insert_with(|_| value)
+        let key = self.next_key();
+        if self.free.pop().is_none() {
+            self.slots.push(Slot {
+                generation: key.generation,
+                value: None,
+            });
+        }
+        if let Some(slot) = self.slots.get_mut(key.index as usize) {
+            slot.value = Some(value);
+        }
+        key
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&T> {

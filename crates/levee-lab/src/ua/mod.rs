@@ -12,7 +12,9 @@ mod outbox;
 mod timers;
 mod transaction;
 
-pub(crate) use dialog::{Dialog, response_sdp, sip_addr};
+pub(crate) use dialog::{
+    Dialog, sdp_body, send_ack, send_in_dialog, session_answer, silent_sdp, sip_addr,
+};
 pub(crate) use key::{Key, Slab};
 pub(crate) use outbox::Outbox;
 pub(crate) use timers::Timers;

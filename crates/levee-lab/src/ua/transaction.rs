@@ -285,27 +285,28 @@ impl Core {
         out: &mut Outbox,
         rest: impl FnOnce(&mut Vec<u8>),
     ) -> Key {
-        let (base, local) = (self.base, self.local);
-        let key = self.clients.insert_with(|key| {
-            let mut bytes = Vec::with_capacity(640);
-            write_head(&mut bytes, local, what.name, what.uri, key);
-            rest(&mut bytes);
-            Client {
-                owner: what.owner,
-                method: what.method,
-                bytes,
-                to: what.to,
-                state: ClientState::Calling,
-                wait: base.t1,
-                expires: now + base.give_up(),
-                timer: 0,
-                cancel: None,
-            }
+        let mut bytes = Vec::with_capacity(640);
+        write_head(
+            &mut bytes,
+            self.local,
+            what.name,
+            what.uri,
+            self.clients.next_key(),
+        );
+        rest(&mut bytes);
+        out.push(what.to, &bytes);
+        let key = self.clients.insert(Client {
+            owner: what.owner,
+            method: what.method,
+            bytes,
+            to: what.to,
+            state: ClientState::Calling,
+            wait: self.base.t1,
+            expires: now + self.base.give_up(),
+            timer: 0,
+            cancel: None,
         });
-        if let Some(client) = self.clients.get(key) {
-            out.push(client.to, &client.bytes);
-        }
-        self.timers.set(now + base.t1, Due::Client(key, 0));
+        self.timers.set(now + self.base.t1, Due::Client(key, 0));
         key
     }
 
