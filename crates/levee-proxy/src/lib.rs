@@ -1,1 +1,4 @@
 //! The live fronts of Levee.
+
+pub mod config;
+pub mod sip;

@@ -1,0 +1,3 @@
+//! Live configuration.
+pub mod document;
+pub mod problem;

@@ -1,0 +1,3 @@
+//! The SIP front.
+
+pub mod settings;
