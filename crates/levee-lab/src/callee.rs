@@ -60,6 +60,20 @@ pub struct CalleeResult {
     pub traffic: Traffic,
 }
 
+impl CalleeResult {
+    /// Counts another run in.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.invited += other.invited;
+        self.confirmed += other.confirmed;
+        self.cancelled += other.cancelled;
+        self.bye_answered += other.bye_answered;
+        self.ack_timeouts += other.ack_timeouts;
+        self.registered += other.registered;
+        self.held += other.held;
+        self.traffic.add(&other.traffic);
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Ringing,

@@ -84,6 +84,25 @@ pub struct PbxResult {
     pub traffic: Traffic,
 }
 
+impl PbxResult {
+    /// Counts another run in; `held_max` is the larger of the two.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.invited += other.invited;
+        self.refused_full += other.refused_full;
+        self.answered += other.answered;
+        self.cancelled += other.cancelled;
+        self.failed += other.failed;
+        self.ended_by_caller += other.ended_by_caller;
+        self.ended_by_callee += other.ended_by_callee;
+        self.ack_timeouts += other.ack_timeouts;
+        self.bye_failed += other.bye_failed;
+        self.held_max = self.held_max.max(other.held_max);
+        self.held += other.held;
+        self.contacts += other.contacts;
+        self.traffic.add(&other.traffic);
+    }
+}
+
 /// Calls held over time, readable while the server runs.
 #[derive(Clone, Debug, Default)]
 pub struct HeldSeries(Arc<Mutex<Vec<(f64, u32)>>>);

@@ -171,7 +171,7 @@ pub(crate) fn send_ack(core: &mut Core, dialog: &Dialog, out: &mut Outbox) -> Ve
 }
 
 /// Ends a message with a session description.
-pub(crate) fn sdp_body(out: &mut Vec<u8>, sdp: &[u8]) {
+fn sdp_body(out: &mut Vec<u8>, sdp: &[u8]) {
     write!(
         out,
         "Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n",

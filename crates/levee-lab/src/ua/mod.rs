@@ -13,7 +13,7 @@ mod timers;
 mod transaction;
 
 pub(crate) use dialog::{
-    Dialog, sdp_body, send_ack, send_in_dialog, session_answer, silent_sdp, sip_addr,
+    Dialog, send_ack, send_in_dialog, session_answer, silent_sdp, sip_addr,
 };
 pub(crate) use key::{Key, Slab};
 pub(crate) use outbox::Outbox;

@@ -60,6 +60,18 @@ pub struct Traffic {
     pub timeouts: u64,
 }
 
+impl Traffic {
+    /// Counts another socket's in.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.received += other.received;
+        self.malformed += other.malformed;
+        self.retransmitted += other.retransmitted;
+        self.repeats += other.repeats;
+        self.stray += other.stray;
+        self.timeouts += other.timeouts;
+    }
+}
+
 /// Which leg of a B2BUA's call; callers and callees have one only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
