@@ -11,7 +11,6 @@ use alloc::vec::Vec;
 use crate::check::{RequestParts, ResponseParts};
 use crate::edit::{line, put};
 use crate::header::{NameAddr, name_addrs};
-use crate::uri::Uri;
 use crate::wire::{Message, Name};
 
 /// Which end of a call.
@@ -76,22 +75,23 @@ pub fn caller(msg: &Message<'_>, parts: &RequestParts<'_>) -> Party {
     }
 }
 
-/// The answering end of a response that makes a dialog; `None` if its To has no tag. Its Record-Route values end with
-/// ours and those before us, seen from the caller; those above ours are between us and the callee, farthest first.
+/// How many Record-Route values a message has.
 #[must_use]
-pub fn callee(
-    msg: &Message<'_>,
-    parts: &ResponseParts<'_>,
-    is_us: impl Fn(&Uri<'_>) -> bool,
-) -> Option<Party> {
-    let ours = |value: &&[u8]| {
-        NameAddr::parse(value)
-            .and_then(|n| n.parse_uri())
-            .is_ok_and(|u| is_us(&u))
-    };
+pub fn record_route_count(msg: &Message<'_>) -> usize {
+    record_routes(msg).count()
+}
+
+/// The answering end of a response that makes a dialog; `None` if its To has no tag.
+///
+/// Its Record-Route values end with the `below` ones that the INVITE had when it left us, ours among them. Those above were
+/// put on behind us, the farthest last, so the farthest stands first. Counting tells them apart where looking for our own
+/// name would not: a request that the server sends back through us carries it twice.
+#[must_use]
+pub fn callee(msg: &Message<'_>, parts: &ResponseParts<'_>, below: usize) -> Option<Party> {
+    let above = record_route_count(msg).saturating_sub(below);
     let mut routes: Vec<Box<[u8]>> = record_routes(msg)
-        .take_while(|v| !ours(v))
-        .take(ROUTES_MAX)
+        .take(above)
+        .skip(above.saturating_sub(ROUTES_MAX))
         .map(Box::from)
         .collect();
     routes.reverse();

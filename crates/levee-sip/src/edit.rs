@@ -133,8 +133,8 @@ pub struct Reply<'a> {
     pub code: u16,
     /// The reason phrase.
     pub reason: &'a str,
-    /// Where the request came from.
-    pub stamp: Stamp,
+    /// Where the request came from; `None` for a request as we sent it on, whose topmost Via is ours and is left out.
+    pub stamp: Option<Stamp>,
     /// The tag for a To that has none; not put on a 100 (RFC 3261 section 8.2.6.2).
     pub to_tag: &'a [u8],
     /// Whole header lines to add.
@@ -151,7 +151,9 @@ pub fn reply(out: &mut Vec<u8>, msg: &Message<'_>, r: &Reply<'_>) {
         match h.name {
             Name::Via if !via_seen => {
                 via_seen = true;
-                stamped_via(out, &h, r.stamp);
+                if let Some(stamp) = r.stamp {
+                    stamped_via(out, &h, stamp);
+                }
             }
             Name::To if r.code > 100 && !has_tag(&h) => {
                 out.extend_from_slice(b"To: ");
@@ -161,7 +163,7 @@ pub fn reply(out: &mut Vec<u8>, msg: &Message<'_>, r: &Reply<'_>) {
                 out.extend_from_slice(b"\r\n");
             }
             Name::Via | Name::From | Name::To | Name::CallId | Name::CSeq => {
-                out.extend_from_slice(h.line)
+                out.extend_from_slice(h.line);
             }
             Name::Timestamp if r.code == 100 => out.extend_from_slice(h.line),
             _ => {}

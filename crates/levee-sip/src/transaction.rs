@@ -228,10 +228,10 @@ impl ClientTransaction {
         self.ends_at = at;
     }
 
-    /// Sets when an INVITE that was cancelled is given up (section 9.1: 64 T1 after the CANCEL).
+    /// A CANCEL of this INVITE is being sent: 64 T1 later it is given up (section 9.1).
     pub fn cancelled(&mut self, now: Duration, t: &TimerValues) {
         if self.is_pending() {
-            self.ends_at = self.ends_at.min(now + t.timeout());
+            self.ends_at = now + t.timeout();
         }
     }
 

@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
-use hashbrown::{HashTable, hash_table::Entry};
+use hashbrown::HashTable;
 
-use super::{CallKey, CallState, ClassId, Identity};
+use super::{Arrival, CallKey, CallState, ClassId, Identity};
 use crate::Time;
 
 /// Stands for no call in a link.
@@ -28,87 +28,22 @@ pub(super) enum Stage {
     Evicting,
 }
 
-/// How the drop factor sees a call in the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// WAITING.
-    Waiting,
-    /// INCALL, not longer than usual.
-    Young,
-    /// INCALL, longer than usual.
-    Old,
-}
-
-impl Kind {
-    pub(super) const ALL: [Self; 3] = [Self::Waiting, Self::Young, Self::Old];
-
-    pub(super) fn state(self) -> CallState {
-        match self {
-            Self::Waiting => CallState::Waiting,
-            Self::Young | Self::Old => CallState::InCall,
-        }
-    }
-
-    /// The kind as of an unknown mean call, with which every old call starts as a young one.
-    pub(super) fn back_to_young(self) -> Self {
-        if self == Self::Old { Self::Young } else { self }
-    }
-}
-
-/// One call: a cache line.
+/// What every decision touches of a call: half a cache line.
 #[derive(Clone, Debug)]
-#[repr(align(64))]
+#[repr(align(32))]
 pub(super) struct Call {
     pub(super) key: CallKey,
     pub(super) arrived: Time,
-    /// When it became INCALL.
-    pub(super) answered: Time,
-    caller: u64,
-    source: u64,
     prev: Slot,
     next: Slot,
     /// In its band of the table.
     pub(super) position: u32,
     pub(super) class: ClassId,
-    pub(super) kind: Kind,
+    pub(super) state: CallState,
     pub(super) stage: Stage,
-    has_caller: bool,
-    has_source: bool,
 }
 
 impl Call {
-    pub(super) fn new(
-        key: CallKey,
-        class: ClassId,
-        arrived: Time,
-        caller: Option<Identity>,
-        source: Option<Identity>,
-    ) -> Self {
-        Self {
-            key,
-            arrived,
-            answered: arrived,
-            caller: caller.map_or(0, |id| id.0),
-            source: source.map_or(0, |id| id.0),
-            prev: NONE,
-            next: NONE,
-            position: 0,
-            class,
-            kind: Kind::Waiting,
-            stage: Stage::Queued,
-            has_caller: caller.is_some(),
-            has_source: source.is_some(),
-        }
-    }
-
-    pub(super) fn caller(&self) -> Option<Identity> {
-        self.has_caller.then_some(Identity(self.caller))
-    }
-
-    pub(super) fn source(&self) -> Option<Identity> {
-        self.has_source.then_some(Identity(self.source))
-    }
-
     /// Whether it is in the table.
     pub(super) fn is_held(&self) -> bool {
         self.stage != Stage::Evicting
@@ -120,10 +55,20 @@ impl Call {
     }
 }
 
+/// What only the rivals of SeVen touch.
+#[derive(Clone, Debug)]
+pub(super) struct Details {
+    /// When it became INCALL.
+    pub(super) answered: Time,
+    pub(super) caller: Option<Identity>,
+    pub(super) source: Option<Identity>,
+}
+
 /// All records. The index holds slots only, 4 bytes a call: it is the part that is touched at random places.
 #[derive(Clone, Debug)]
 pub(super) struct Calls {
     records: Vec<Call>,
+    details: Vec<Details>,
     free: Vec<Slot>,
     index: HashTable<Slot>,
     hasher: FixedState,
@@ -134,6 +79,7 @@ impl Default for Calls {
         // The front chooses the keys, so a fixed seed gives an outsider no hold, and replays agree.
         Self {
             records: Vec::new(),
+            details: Vec::new(),
             free: Vec::new(),
             index: HashTable::new(),
             hasher: FixedState::with_seed(0),
@@ -161,28 +107,58 @@ impl Calls {
         &mut self.records[slot as usize]
     }
 
-    /// Adds a record; its key must be new.
-    pub(super) fn insert(&mut self, call: Call) -> Slot {
+    pub(super) fn details(&self, slot: Slot) -> &Details {
+        &self.details[slot as usize]
+    }
+
+    pub(super) fn details_mut(&mut self, slot: Slot) -> &mut Details {
+        &mut self.details[slot as usize]
+    }
+
+    /// Adds a record of a WAITING call that holds no slot; its key must be new.
+    pub(super) fn insert(&mut self, arrival: &Arrival, arrived: Time) -> Slot {
         let Self {
             records,
+            details,
             free,
             index,
             hasher,
         } = self;
-        let slot = free.pop().unwrap_or(records.len() as Slot);
-        let key = call.key;
-        if let Some(record) = records.get_mut(slot as usize) {
-            *record = call;
+        let (key, class) = (arrival.call, arrival.class);
+        let (state, stage) = (CallState::Waiting, Stage::Queued);
+        let call = Call {
+            key,
+            arrived,
+            prev: NONE,
+            next: NONE,
+            position: 0,
+            class,
+            state,
+            stage,
+        };
+        let detail = Details {
+            answered: arrived,
+            caller: arrival.caller,
+            source: arrival.source,
+        };
+        let slot = if let Some(slot) = free.pop() {
+            records[slot as usize] = call;
+            details[slot as usize] = detail;
+            slot
         } else {
             records.push(call);
-        }
-        let entry = index.entry(
-            hash(hasher, key),
-            |other| *other != slot && records[*other as usize].key == key,
-            |other| hash(hasher, records[*other as usize].key),
+            details.push(detail);
+            (records.len() - 1) as Slot
+        };
+        debug_assert!(
+            index
+                .find(hash(hasher, key), |other| *other != slot
+                    && records[*other as usize].key == key)
+                .is_none()
         );
-        debug_assert!(matches!(entry, Entry::Vacant(_)), "the caller looked");
-        entry.insert(slot);
+        index.insert_unique(hash(hasher, key), slot, |other| {
+            hash(hasher, records[*other as usize].key)
+        });
         slot
     }
 

@@ -426,19 +426,19 @@ impl Config {
             ensure(
                 "drop_factor.scale",
                 (WEIGHT_MIN..=WEIGHT_MAX).contains(&d.scale),
-                d.scale,
+                &d.scale,
                 &expected,
             )?;
         }
         if let Strategy::Tournament { size: Some(0) } = self.strategy {
-            return fail("strategy.size", 0, "at least 1 entrant");
+            return fail("strategy.size", &0, "at least 1 entrant");
         }
         match self.max_duration {
             Some(MaxDuration::Fixed(cap)) => {
-                span("max_duration", cap, Span::from_millis(1), Span::MAX)?
+                span("max_duration", cap, Span::from_millis(1), Span::MAX)?;
             }
             Some(MaxDuration::TimesMean(times)) => {
-                number("max_duration.times_mean", times, 1e-3, 1e6)?
+                number("max_duration.times_mean", times, 1e-3, 1e6)?;
             }
             None => {}
         }
@@ -447,7 +447,7 @@ impl Config {
             ("calls_per_source", self.calls_per_source),
         ] {
             if limit == Some(0) {
-                return fail(key, 0, "at least 1, or no such key for no limit");
+                return fail(key, &0, "at least 1, or no such key for no limit");
             }
         }
         self.validate_classes()
@@ -457,7 +457,7 @@ impl Config {
         if self.classes.len() > CLASSES_MAX {
             return fail(
                 "class",
-                format!("{} tables", self.classes.len()),
+                &format_args!("{} tables", self.classes.len()),
                 &format!("at most {CLASSES_MAX}"),
             );
         }
@@ -467,7 +467,7 @@ impl Config {
             ensure(
                 &key,
                 !class.name.is_empty(),
-                "empty",
+                &"empty",
                 "a name that the front can refer to",
             )?;
             ensure(
@@ -501,7 +501,7 @@ impl Config {
         if !(1..=CAPACITY_MAX).contains(&capacity) {
             return fail(
                 "capacity",
-                capacity,
+                &capacity,
                 &format!("a number of calls from 1 to {CAPACITY_MAX}"),
             );
         }
@@ -509,7 +509,7 @@ impl Config {
         match self.strategy {
             Strategy::Tournament { size: Some(size) } if size > capacity => fail(
                 "strategy.size",
-                size,
+                &size,
                 &format!(
                     "at most the capacity, {capacity}: a tournament cannot have more entrants than calls"
                 ),
@@ -519,7 +519,7 @@ impl Config {
     }
 }
 
-fn fail(key: &str, value: impl ToString, expected: &str) -> Result<(), ConfigError> {
+fn fail(key: &str, value: &dyn fmt::Display, expected: &str) -> Result<(), ConfigError> {
     Err(ConfigError {
         key: key.to_string(),
         value: value.to_string(),
@@ -527,7 +527,12 @@ fn fail(key: &str, value: impl ToString, expected: &str) -> Result<(), ConfigErr
     })
 }
 
-fn ensure(key: &str, holds: bool, value: impl ToString, expected: &str) -> Result<(), ConfigError> {
+fn ensure(
+    key: &str,
+    holds: bool,
+    value: &dyn fmt::Display,
+    expected: &str,
+) -> Result<(), ConfigError> {
     if holds {
         Ok(())
     } else {
@@ -536,19 +541,25 @@ fn ensure(key: &str, holds: bool, value: impl ToString, expected: &str) -> Resul
 }
 
 fn span(key: &str, value: Span, low: Span, high: Span) -> Result<(), ConfigError> {
-    ensure(
-        key,
-        (low..=high).contains(&value),
-        value,
-        &format!("a duration from {low} to {high}"),
-    )
+    let expected = format!("a duration from {low} to {high}");
+    ensure(key, (low..=high).contains(&value), &value, &expected)
 }
 
 fn number(key: &str, value: f64, low: f64, high: f64) -> Result<(), ConfigError> {
-    ensure(
-        key,
-        (low..=high).contains(&value),
-        value,
-        &format!("a number from {low:e} to {high:e}"),
-    )
+    let expected = format!("a number from {} to {}", Short(low), Short(high));
+    ensure(key, (low..=high).contains(&value), &value, &expected)
+}
+
+/// A bound as a person would write it.
+struct Short(f64);
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(value) = *self;
+        if value == 0.0 || (1e-3..1e6).contains(&value) {
+            write!(f, "{value}")
+        } else {
+            write!(f, "{value:e}")
+        }
+    }
 }

@@ -6,8 +6,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use super::{
-    Config, Identity, RefuseCause,
-    calls::{Call, Calls, List, Slot},
+    Arrival, Config, Identity, RefuseCause,
+    calls::{Calls, Details, List, Slot},
 };
 use crate::{Span, Time};
 
@@ -26,23 +26,28 @@ impl Limits {
         }
     }
 
+    /// Whether there is any.
+    pub(super) fn any(&self) -> bool {
+        self.caller.is_some() || self.source.is_some()
+    }
+
     /// Why this newcomer may not come in, if so.
-    pub(super) fn check(&self, call: &Call) -> Option<RefuseCause> {
+    pub(super) fn check(&self, arrival: &Arrival) -> Option<RefuseCause> {
         let reached =
             |limit: &Option<Limit>, id| limit.as_ref().is_some_and(|limit| limit.is_reached(id));
-        if reached(&self.caller, call.caller()) {
+        if reached(&self.caller, arrival.caller) {
             Some(RefuseCause::CallerLimit)
-        } else if reached(&self.source, call.source()) {
+        } else if reached(&self.source, arrival.source) {
             Some(RefuseCause::SourceLimit)
         } else {
             None
         }
     }
 
-    pub(super) fn enter(&mut self, call: &Call) {
+    pub(super) fn enter(&mut self, call: &Details) {
         for (limit, id) in [
-            (&mut self.caller, call.caller()),
-            (&mut self.source, call.source()),
+            (&mut self.caller, call.caller),
+            (&mut self.source, call.source),
         ] {
             if let (Some(limit), Some(id)) = (limit, id) {
                 limit.enter(id);
@@ -50,10 +55,10 @@ impl Limits {
         }
     }
 
-    pub(super) fn leave(&mut self, call: &Call) {
+    pub(super) fn leave(&mut self, call: &Details) {
         for (limit, id) in [
-            (&mut self.caller, call.caller()),
-            (&mut self.source, call.source()),
+            (&mut self.caller, call.caller),
+            (&mut self.source, call.source),
         ] {
             if let (Some(limit), Some(id)) = (limit, id) {
                 limit.leave(id);
@@ -152,7 +157,7 @@ impl MaxDuration {
     /// When the next call is due.
     pub(super) fn deadline(&self, calls: &Calls) -> Option<Time> {
         let first = self.in_call.first()?;
-        Some(calls.get(first).answered + self.cap?)
+        Some(calls.details(first).answered + self.cap?)
     }
 
     /// A call that is due.

@@ -50,7 +50,7 @@ use rand_core::Rng;
 use serde::{Deserialize, Serialize};
 
 use self::{
-    calls::{Call, Calls, List, Slot, Stage},
+    calls::{Calls, List, Slot, Stage},
     limits::Limits,
     round::Round,
     table::Table,
@@ -339,7 +339,7 @@ impl Selective {
     pub fn held(&self, call: CallKey) -> Option<(CallState, Span)> {
         let call = self.calls.get(self.calls.find(call)?);
         call.is_held()
-            .then(|| (call.kind.state(), self.now - call.arrived))
+            .then(|| (call.state, self.now - call.arrived))
     }
 
     /// Whether a call was passed on and its slot is not free yet; `None` if it is unknown.
@@ -388,43 +388,35 @@ impl Selective {
         self.outputs.push_back(Output::Forward { call: call.key });
     }
 
-    fn arrive<R: Rng + ?Sized>(&mut self, arrival: Arrival, rng: &mut R) {
+    fn arrive<R: Rng + ?Sized>(&mut self, mut arrival: Arrival, rng: &mut R) {
         if self.calls.find(arrival.call).is_some() {
             self.stats.ignored.duplicate_arrivals += 1;
             return;
         }
         self.stats.arrivals += 1;
         self.round.note_arrival();
-        let mut class = arrival.class;
-        if usize::from(class.0) > self.config.classes.len() {
+        if usize::from(arrival.class.0) > self.config.classes.len() {
             self.stats.ignored.unknown_classes += 1;
-            class = ClassId::DEFAULT;
+            arrival.class = ClassId::DEFAULT;
         }
-        let call = Call::new(
-            arrival.call,
-            class,
-            self.now,
-            arrival.caller,
-            arrival.source,
-        );
-        let always = self.is_always(class);
-        if !always && let Some(cause) = self.limits.check(&call) {
+        let always = self.is_always(arrival.class);
+        if !always && let Some(cause) = self.limits.check(&arrival) {
             self.refuse(arrival.call, cause);
             return;
         }
         if self.config.kind == Kind::None || self.table.held() < self.capacity {
-            self.admit(call);
+            self.admit(&arrival);
             return;
         }
         match self.at_full(always, rng) {
             AtFull::Refuse(cause) => self.refuse(arrival.call, cause),
             AtFull::Replace(victim) => {
                 self.evict(victim, EvictCause::Displaced { by: arrival.call });
-                self.admit(call);
+                self.admit(&arrival);
             }
             AtFull::OverCapacity => {
                 self.stats.over_capacity += 1;
-                if let Some(slot) = self.hold(call) {
+                if let Some(slot) = self.hold(&arrival) {
                     self.forward(slot);
                 }
             }
@@ -457,7 +449,7 @@ impl Selective {
     }
 
     fn draw_victim<R: Rng + ?Sized>(&mut self, rng: &mut R) -> Option<Slot> {
-        self.table.promote(&mut self.calls, self.now);
+        self.table.promote(self.now);
         let victim = strategy::victim(
             self.config.strategy,
             self.capacity,
@@ -479,9 +471,11 @@ impl Selective {
     }
 
     /// Takes a newcomer in, and passes it on when its turn comes.
-    fn admit(&mut self, call: Call) {
-        let always = self.is_always(call.class);
-        let Some(slot) = self.hold(call) else { return };
+    fn admit(&mut self, arrival: &Arrival) {
+        let always = self.is_always(arrival.class);
+        let Some(slot) = self.hold(arrival) else {
+            return;
+        };
         let (stage, list) = match self.config.forward {
             _ if always => (Stage::Queued, &mut self.queue_first),
             Forward::Immediate => (Stage::Queued, &mut self.queue),
@@ -493,17 +487,18 @@ impl Selective {
     }
 
     /// Puts a newcomer in the table. One call too many to be tracked is passed on there and then.
-    fn hold(&mut self, call: Call) -> Option<Slot> {
+    fn hold(&mut self, arrival: &Arrival) -> Option<Slot> {
         let most = u64::from(self.capacity) * 2 + u64::from(TRACKED_BEYOND);
         self.stats.admitted += 1;
         if self.calls.len() as u64 >= most {
             self.stats.untracked += 1;
             self.stats.forwarded += 1;
-            self.outputs.push_back(Output::Forward { call: call.key });
+            self.outputs
+                .push_back(Output::Forward { call: arrival.call });
             return None;
         }
-        self.limits.enter(&call);
-        let slot = self.calls.insert(call);
+        let slot = self.calls.insert(arrival, self.now);
+        self.limits.enter(self.calls.details(slot));
         self.table.push(&mut self.calls, slot);
         Some(slot)
     }
@@ -518,14 +513,14 @@ impl Selective {
             return;
         };
         let call = self.calls.get_mut(slot);
-        if call.stage != Stage::Forwarded || call.kind.state() == CallState::InCall {
+        if call.stage != Stage::Forwarded || call.state == CallState::InCall {
             self.stats.ignored.untimely_answers += 1;
             return;
         }
-        call.answered = self.now;
         let class = call.class;
+        self.table.answer(call, self.now);
+        self.calls.details_mut(slot).answered = self.now;
         self.stats.answered += 1;
-        self.table.answer(&mut self.calls, slot, self.now);
         if !self.is_exempt(class) {
             self.max_duration.enter(&mut self.calls, slot);
         }
@@ -555,7 +550,7 @@ impl Selective {
     fn evict(&mut self, slot: Slot, cause: EvictCause) {
         self.leave(slot);
         let call = self.calls.get_mut(slot);
-        let (state, forwarded) = (call.kind.state(), call.stage == Stage::Forwarded);
+        let (state, forwarded) = (call.state, call.stage == Stage::Forwarded);
         self.stats.evicted.note(state, cause);
         let age = self.now - call.arrived;
         self.outputs.push_back(Output::Evict {
@@ -576,14 +571,16 @@ impl Selective {
 
     /// Takes a held call out of the table and out of all counts and lists.
     fn leave(&mut self, slot: Slot) {
-        self.table.remove(&self.calls, slot);
         let call = self.calls.get(slot);
-        self.limits.leave(call);
-        let (class, stage, state) = (call.class, call.stage, call.kind.state());
+        self.table.remove(call);
+        if self.limits.any() {
+            self.limits.leave(self.calls.details(slot));
+        }
+        let (class, stage, state) = (call.class, call.stage, call.state);
         match stage {
             Stage::Pending => self.pending.remove(&mut self.calls, slot),
             Stage::Queued if self.is_always(class) => {
-                self.queue_first.remove(&mut self.calls, slot)
+                self.queue_first.remove(&mut self.calls, slot);
             }
             Stage::Queued => self.queue.remove(&mut self.calls, slot),
             Stage::Forwarded if state == CallState::InCall && !self.is_exempt(class) => {
@@ -637,14 +634,13 @@ impl Selective {
                 .get(usize::from(call.class.0))
                 .copied()
                 .unwrap_or_default();
-            call.kind = call.kind.back_to_young();
-            self.limits.enter(call);
+            self.limits.enter(self.calls.details(slot));
             self.table.push(&mut self.calls, slot);
         }
-        held.sort_by_key(|slot| self.calls.get(*slot).answered);
+        held.sort_by_key(|slot| self.calls.details(*slot).answered);
         for slot in held {
             let call = self.calls.get(slot);
-            if call.kind.state() == CallState::InCall && !self.is_exempt(call.class) {
+            if call.state == CallState::InCall && !self.is_exempt(call.class) {
                 self.max_duration.enter(&mut self.calls, slot);
             }
         }

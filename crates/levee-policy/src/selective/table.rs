@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::{
     CallState, ClassId, Config, DropFactor,
     band::Band,
-    calls::{Calls, Kind, Slot},
+    calls::{Call, Calls, Slot},
 };
 use crate::Time;
 
@@ -73,41 +73,33 @@ impl Table {
     /// Takes in a call; it must have arrived last.
     pub(super) fn push(&mut self, calls: &mut Calls, slot: Slot) {
         let call = calls.get(slot);
-        *self.counter(call.kind.state()) += 1;
+        *self.counter(call.state) += 1;
         if let Some(band) = self.place(call.class) {
             self.bands[band].push(&self.drop_factor, calls, slot);
         }
     }
 
-    pub(super) fn remove(&mut self, calls: &Calls, slot: Slot) {
-        let call = calls.get(slot);
-        *self.counter(call.kind.state()) -= 1;
+    pub(super) fn remove(&mut self, call: &Call) {
+        *self.counter(call.state) -= 1;
         if let Some(band) = self.place(call.class) {
-            self.bands[band].remove(&self.drop_factor, call.kind, call.position);
+            self.bands[band].remove(&self.drop_factor, call);
         }
     }
 
     /// WAITING becomes INCALL.
-    pub(super) fn answer(&mut self, calls: &mut Calls, slot: Slot, now: Time) {
-        let call = calls.get_mut(slot);
-        let to = if self.drop_factor.is_old(now - call.arrived) {
-            Kind::Old
-        } else {
-            Kind::Young
-        };
-        let from = core::mem::replace(&mut call.kind, to);
-        let (class, position) = (call.class, call.position);
-        *self.counter(from.state()) -= 1;
-        *self.counter(to.state()) += 1;
-        if let Some(band) = self.place(class) {
-            self.bands[band].change(&self.drop_factor, position, from, to);
+    pub(super) fn answer(&mut self, call: &mut Call, now: Time) {
+        call.state = CallState::InCall;
+        self.waiting -= 1;
+        self.in_call += 1;
+        if let Some(band) = self.place(call.class) {
+            self.bands[band].answer(&self.drop_factor, call, now);
         }
     }
 
-    /// Brings the kinds up to `now`; to be done before a victim is chosen.
-    pub(super) fn promote(&mut self, calls: &mut Calls, now: Time) {
+    /// Brings the groups up to `now`; to be done before a victim is chosen.
+    pub(super) fn promote(&mut self, now: Time) {
         for band in &mut self.bands {
-            band.promote(&self.drop_factor, calls, now);
+            band.promote(&self.drop_factor, now);
         }
     }
 

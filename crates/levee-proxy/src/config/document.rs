@@ -198,7 +198,8 @@ impl<'t> Document<'t> {
                 None => "take it out, or move it to the table that it belongs to".to_owned(),
             }
         } else {
-            String::from("see docs/configuration.md for this key's unit and range")
+            "write a value of that kind; docs/configuration.md has every key's unit and range"
+                .to_owned()
         };
         Problem {
             place: self.place_at(error.span().map(|span| span.start), &key),
@@ -213,8 +214,20 @@ impl<'t> Document<'t> {
 fn halves(message: &str) -> (String, String) {
     let message = message.trim_end();
     match message.split_once(", expected ") {
-        Some((found, expected)) => (found.to_owned(), expected.to_owned()),
+        Some((found, expected)) => (found.to_owned(), plain_type(expected).to_owned()),
         None => (message.to_owned(), String::new()),
+    }
+}
+
+/// serde's names of types, for people who do not write Rust.
+fn plain_type(expected: &str) -> &str {
+    match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number of 0 or more, without quotes",
+        "f64" => "a number, without quotes",
+        "a boolean" => "true or false, without quotes",
+        "a string" => "a text in quotes",
+        "a sequence" => "a list in brackets",
+        other => other,
     }
 }
 

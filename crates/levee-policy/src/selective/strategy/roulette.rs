@@ -2,7 +2,7 @@
 //!
 //! The drop factor of an old call is a constant part, `waiting`, plus a growing part, `scale * 2^(age / D)`, where `D` is the
 //! time in which the exponential doubles. So the draw first chooses a *share*: the constant parts of the calls of one band
-//! and kind, or the growing parts of its old calls; then a call within the share.
+//! and group, or the growing parts of its old calls; then a call within the share.
 //!
 //! Time is cut into doublings of length `D`. Growing parts of calls that arrived in the same doubling differ by less than a
 //! factor of 2, so one is drawn uniformly and accepted with the ratio of its growing part to the largest that the doubling can hold (an
@@ -14,8 +14,9 @@ use rand_core::Rng;
 use crate::{
     Time, random,
     selective::{
-        band::Band,
-        calls::{Kind, Slot},
+        CLASSES_MAX,
+        band::{Band, Group},
+        calls::Slot,
         table::Table,
     },
 };
@@ -27,9 +28,6 @@ const DOUBLINGS_MAX: u64 = 96;
 /// Tries of the rejection. Each succeeds with probability 1/2 at least, so the last is reached with 2^-128: only if the
 /// generator is broken, and then the draw must still end.
 const TRIES_MAX: usize = 128;
-
-/// Constant parts by kind and growing parts of one band.
-const SHARES: usize = 4;
 
 pub(super) fn victim<R: Rng + ?Sized>(table: &Table, now: Time, rng: &mut R) -> Option<Slot> {
     let d = table.drop_factor();
@@ -46,17 +44,18 @@ pub(super) fn victim<R: Rng + ?Sized>(table: &Table, now: Time, rng: &mut R) -> 
         0.0
     };
     let unit = libm::exp2(-top);
+    let mut growing = [0.0; CLASSES_MAX + 1];
     let mut total = 0.0;
-    for band in table.bands() {
-        total += shares(table, band, now, top, unit).iter().sum::<f64>();
+    for (band, growing) in table.bands().iter().zip(&mut growing) {
+        *growing = growing_share(table, band, now, top);
+        total += constant_shares(table, band, unit).iter().sum::<f64>() + *growing;
     }
     let mut choice = None;
     for _ in 0..TRIES_MAX {
-        let (band, share) = choose(table, now, top, unit, random::unit(rng) * total)?;
-        if share < Kind::ALL.len() {
-            let kind = Kind::ALL[share];
-            let rank = random::below(rng, u64::from(band.count(kind))) as u32;
-            return band.select(kind, rank).map(|position| band.slot(position));
+        let (band, share) = choose(table, &growing, unit, random::unit(rng) * total)?;
+        if let Some(group) = share {
+            let rank = random::below(rng, u64::from(band.count(group))) as u32;
+            return band.select(group, rank).map(|position| band.slot(position));
         }
         let position = propose(band, rng)?;
         choice = Some(band.slot(position));
@@ -73,32 +72,42 @@ fn oldest(band: &Band) -> Option<u64> {
     band.doublings().next().map(|(doubling, _)| doubling)
 }
 
-/// The weights of a band's shares, in units of `2^top`; the growing parts as large as their doublings allow.
-fn shares(table: &Table, band: &Band, now: f64, top: f64, unit: f64) -> [f64; SHARES] {
+/// The weights of the constant parts by group, in units of `2^top`.
+fn constant_shares(table: &Table, band: &Band, unit: f64) -> [f64; 3] {
     let d = table.drop_factor();
-    let constant = |kind, d: f64| band.factor * d * f64::from(band.count(kind)) * unit;
-    let growing = match oldest(band) {
-        Some(oldest) if d.scale > 0.0 => {
-            band.factor
-                * d.scale
-                * libm::exp2(now - oldest as f64 - top)
-                * growing_sum(band, oldest)
-        }
-        _ => 0.0,
-    };
+    let share = |group, d: f64| band.factor * d * f64::from(band.count(group)) * unit;
     [
-        constant(Kind::Waiting, d.waiting),
-        constant(Kind::Young, d.in_call),
-        constant(Kind::Old, d.waiting),
-        growing,
+        share(Group::Waiting, d.waiting),
+        share(Group::Young, d.in_call),
+        share(Group::Old, d.waiting),
     ]
 }
 
-/// The band and the share in which the point `at` of the line of all shares lies.
-fn choose(table: &Table, now: f64, top: f64, unit: f64, mut at: f64) -> Option<(&Band, usize)> {
+/// The weight of the growing parts, each as large as its doubling allows, in units of `2^top`.
+fn growing_share(table: &Table, band: &Band, now: f64, top: f64) -> f64 {
+    let scale = table.drop_factor().scale;
+    match oldest(band) {
+        Some(oldest) if scale > 0.0 => {
+            band.factor * scale * libm::exp2(now - oldest as f64 - top) * growing_sum(band, oldest)
+        }
+        _ => 0.0,
+    }
+}
+
+/// The band and the share in which the point `at` of the line of all shares lies; the growing share is `None`.
+fn choose<'a>(
+    table: &'a Table,
+    growing: &[f64],
+    unit: f64,
+    mut at: f64,
+) -> Option<(&'a Band, Option<Group>)> {
     let mut last = None;
-    for band in table.bands() {
-        for (share, weight) in shares(table, band, now, top, unit).into_iter().enumerate() {
+    for (band, growing) in table.bands().iter().zip(growing) {
+        let constant = Group::ALL
+            .into_iter()
+            .map(Some)
+            .zip(constant_shares(table, band, unit));
+        for (share, weight) in constant.chain([(None, *growing)]) {
             if weight > 0.0 {
                 last = Some((band, share));
                 if at < weight {
@@ -136,7 +145,7 @@ fn propose<R: Rng + ?Sized>(band: &Band, rng: &mut R) -> Option<u32> {
     }
     let (before, count) = chosen;
     band.select(
-        Kind::Old,
+        Group::Old,
         before + random::below(rng, u64::from(count)) as u32,
     )
 }

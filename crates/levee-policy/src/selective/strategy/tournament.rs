@@ -14,8 +14,8 @@ use crate::{
     Span, Time, random,
     selective::{
         DropFactor,
-        band::Band,
-        calls::{Kind, Slot},
+        band::{Band, Group},
+        calls::Slot,
         table::Table,
     },
 };
@@ -109,7 +109,7 @@ fn least_rank_by_rejection<R: Rng + ?Sized>(m: u32, n: u32, rng: &mut R) -> u32 
 struct Tie<'a> {
     value: f64,
     count: u32,
-    members: Vec<(&'a Band, Kind)>,
+    members: Vec<(&'a Band, Group)>,
 }
 
 /// The call with `rank` others of larger drop factor, ties in random order.
@@ -118,7 +118,7 @@ fn at_rank<R: Rng + ?Sized>(table: &Table, now: Time, rank: u32, rng: &mut R) ->
     if let [band] = table.bands()
         && table.drop_factor().grows()
         && table.drop_factor().in_call <= table.drop_factor().waiting
-        && rank < band.count(Kind::Old)
+        && rank < band.count(Group::Old)
     {
         return old_with_ties(band, rank, rng);
     }
@@ -141,25 +141,25 @@ fn ties(table: &Table) -> Vec<Tie<'_>> {
     let d = table.drop_factor();
     let mut ties = Vec::<Tie<'_>>::new();
     for band in table.bands() {
-        for kind in Kind::ALL {
-            if band.count(kind) == 0 || (kind == Kind::Old && d.grows()) {
+        for group in Group::ALL {
+            if band.count(group) == 0 || (group == Group::Old && d.grows()) {
                 continue;
             }
             let value = band.factor
-                * match kind {
-                    Kind::Waiting => d.waiting,
-                    Kind::Young => d.in_call,
+                * match group {
+                    Group::Waiting => d.waiting,
+                    Group::Young => d.in_call,
                     // Does not grow: either `scale` or `alpha` is 0.
-                    Kind::Old => d.waiting + d.scale,
+                    Group::Old => d.waiting + d.scale,
                 };
             if let Some(tie) = ties.iter_mut().find(|tie| tie.value == value) {
-                tie.count += band.count(kind);
-                tie.members.push((band, kind));
+                tie.count += band.count(group);
+                tie.members.push((band, group));
             } else {
                 ties.push(Tie {
                     value,
-                    count: band.count(kind),
-                    members: Vec::from([(band, kind)]),
+                    count: band.count(group),
+                    members: Vec::from([(band, group)]),
                 });
             }
         }
@@ -170,9 +170,13 @@ fn ties(table: &Table) -> Vec<Tie<'_>> {
 
 fn any_of<R: Rng + ?Sized>(tie: &Tie<'_>, rng: &mut R) -> Option<Slot> {
     let mut rank = random::below(rng, u64::from(tie.count)) as u32;
-    for (band, kind) in &tie.members {
-        match rank.checked_sub(band.count(*kind)) {
-            None => return band.select(*kind, rank).map(|position| band.slot(position)),
+    for (band, group) in &tie.members {
+        match rank.checked_sub(band.count(*group)) {
+            None => {
+                return band
+                    .select(*group, rank)
+                    .map(|position| band.slot(position));
+            }
             Some(rest) => rank = rest,
         }
     }
@@ -188,14 +192,14 @@ fn growing_above(table: &Table, now: Time, value: f64) -> u32 {
     let above = |band: &Band| {
         if value <= band.factor * d.waiting {
             // As real numbers; the growing part may be below the last digit.
-            return band.count(Kind::Old);
+            return band.count(Group::Old);
         }
         band.old_while(|arrived| band.factor * d.past_mean(now - arrived) > value)
     };
     table
         .bands()
         .iter()
-        .filter(|band| band.count(Kind::Old) > 0)
+        .filter(|band| band.count(Group::Old) > 0)
         .map(above)
         .sum()
 }
@@ -211,7 +215,7 @@ fn growing_at_rank<R: Rng + ?Sized>(
     let bands: Vec<&Band> = table
         .bands()
         .iter()
-        .filter(|band| band.count(Kind::Old) > 0)
+        .filter(|band| band.count(Group::Old) > 0)
         .collect();
     if let [band] = bands[..] {
         return old_with_ties(band, rank, rng);
@@ -219,7 +223,7 @@ fn growing_at_rank<R: Rng + ?Sized>(
     // Each band is sorted; a window on each holds what may still be the one. The middle of the widest window splits them all.
     let mut windows: Vec<(u32, u32)> = bands
         .iter()
-        .map(|band| (0, band.count(Kind::Old)))
+        .map(|band| (0, band.count(Group::Old)))
         .collect();
     loop {
         let widest =
@@ -228,7 +232,7 @@ fn growing_at_rank<R: Rng + ?Sized>(
         let middle = low + (high - low) / 2;
         let pivot = (
             bands[widest].factor,
-            now - bands[widest].arrived(bands[widest].select(Kind::Old, middle)?),
+            now - bands[widest].arrived(bands[widest].select(Group::Old, middle)?),
         );
         let above: Vec<u32> = bands
             .iter()
@@ -274,7 +278,7 @@ fn compare(d: &DropFactor, one: (f64, Span), other: (f64, Span)) -> Ordering {
 
 /// The old call of this rank in its band, the oldest first, or one that arrived at the same time.
 fn old_with_ties<R: Rng + ?Sized>(band: &Band, rank: u32, rng: &mut R) -> Option<Slot> {
-    let position = band.select(Kind::Old, rank)?;
+    let position = band.select(Group::Old, rank)?;
     if !band.has_twin(position) {
         return Some(band.slot(position));
     }
@@ -282,6 +286,6 @@ fn old_with_ties<R: Rng + ?Sized>(band: &Band, rank: u32, rng: &mut R) -> Option
     let first = band.old_while(|time| time < arrived);
     let tied = band.old_while(|time| time <= arrived) - first;
     let rank = first + random::below(rng, u64::from(tied)) as u32;
-    band.select(Kind::Old, rank)
+    band.select(Group::Old, rank)
         .map(|position| band.slot(position))
 }
