@@ -1,1 +1,3 @@
 //! Real runs of a scenario on one machine.
+
+pub mod peers;

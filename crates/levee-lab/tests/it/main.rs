@@ -1,0 +1,3 @@
+//! Integration tests of the lab.
+
+mod peers_smoke;
