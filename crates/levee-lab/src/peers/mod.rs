@@ -4,8 +4,9 @@
 //! process id when its handle is dropped. A peer whose starter died stops by itself: each has a lifetime, which
 //! `timeout` of GNU coreutils enforces.
 //!
-//! What SIPp cannot do: its arrivals are evenly spaced, not Poisson. A run with these peers shows that real user agents
-//! and a real server live with the defence; figures to compare with a model come from the lab's own load generator.
+//! What SIPp cannot do: it starts calls evenly spaced, not as a Poisson process ([`Caller::spread`] mends most of it), and
+//! its clock has steps of some milliseconds. A run with these peers shows that real user agents and a real server live
+//! with the defence; figures to compare with a model come from the lab's own load generator.
 
 mod events;
 mod kamailio;

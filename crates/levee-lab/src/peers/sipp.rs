@@ -72,7 +72,7 @@ impl Talk {
     }
 }
 
-/// Callers: one SIPp process that starts calls at an even pace.
+/// Callers: one SIPp process that starts calls at an even pace, which [`Caller::spread`] makes uneven.
 ///
 /// Its user agents answer a BYE from the other side at any time with 200, a second one with 481, and say so in the log.
 #[derive(Debug, Clone)]
@@ -83,8 +83,14 @@ pub struct Caller {
     pub proxy: SocketAddr,
     /// The user of `From`, before a dash and the number of the call: letters, digits and dots.
     pub user: String,
-    /// New calls per second, evenly spaced.
+    /// New calls per second.
     pub calls_per_second: f64,
+    /// Each call waits before its INVITE, for an exponential time with this mean.
+    ///
+    /// SIPp spaces calls evenly, and two SIPp processes with the same rate keep their phase for the whole run: the one that
+    /// always comes just after the other finds fewer free places. Spread over many intervals, arrivals are nearly Poisson.
+    /// (Not uniform: SIPp draws that from a generator that it seeds with the second of its start.)
+    pub spread: Duration,
     /// How many calls are started before the process only waits for them to end.
     pub calls_max: u32,
     /// How long they talk.
@@ -130,10 +136,15 @@ impl Caller {
         if self.user.is_empty() || !self.user.chars().all(plain) {
             return Err(SIPP.setting(format!("user `{}`", self.user), "letters, digits and dots"));
         }
+        let spread = match self.spread.as_millis() {
+            0 => String::new(),
+            ms => format!("<pause distribution=\"exponential\" mean=\"{ms}\"/>"),
+        };
         Ok(CALLER
             .replace("@USER@", &self.user)
             .replace("@DOMAIN@", &self.server.to_string())
-            .replace("@TALK@", &self.talk.pause()?))
+            .replace("@TALK@", &self.talk.pause()?)
+            .replace("@SPREAD@", &spread))
     }
 }
 
@@ -253,6 +264,7 @@ mod tests {
             proxy: "127.0.0.1:5070".parse().unwrap(),
             user: user.to_owned(),
             calls_per_second: 2.55,
+            spread: Duration::from_secs(4),
             calls_max: 10,
             talk,
             seed: 1,
@@ -282,7 +294,7 @@ mod tests {
     #[test]
     fn a_scenario_has_no_blank_left() {
         let scenario = caller("u1", Talk::ATTACK).scenario().unwrap();
-        for blank in ["@USER@", "@DOMAIN@", "@TALK@"] {
+        for blank in ["@USER@", "@DOMAIN@", "@TALK@", "@SPREAD@"] {
             // The opening comment names them; the text below it must not.
             let (_, body) = scenario.split_once("<scenario").unwrap();
             assert!(!body.contains(blank), "{blank}");

@@ -1,3 +1,4 @@
 //! Integration tests of the lab.
 
+mod peers_attack;
 mod peers_smoke;

@@ -48,6 +48,7 @@ fn kamailio_passes_calls_in_every_mode() {
             proxy: server.addr(),
             user: "u1".to_owned(),
             calls_per_second: 50.0,
+            spread: Duration::ZERO,
             calls_max: 40,
             talk: Talk::Exponential {
                 mean: Duration::from_millis(100),
@@ -100,6 +101,7 @@ fn a_full_kamailio_refuses_and_a_freed_place_is_taken_again() {
         proxy: server.addr(),
         user: "u1".to_owned(),
         calls_per_second: 20.0,
+        spread: Duration::ZERO,
         calls_max: 60,
         talk: Talk::Fixed(Duration::from_secs(1)),
         seed: 1,
@@ -150,6 +152,7 @@ fn a_bye_that_the_server_makes_is_answered_and_counted_on_both_sides() {
         proxy: server.addr(),
         user: "u1".to_owned(),
         calls_per_second: 20.0,
+        spread: Duration::ZERO,
         calls_max: 20,
         talk: Talk::ATTACK,
         seed: 1,
