@@ -1,3 +1,20 @@
 //! The defences of Levee as pure state machines.
+//!
+//! A defence here takes the time and the randomness as arguments and returns its decisions as values, so the same code runs
+//! in a live front, in a model and in a replay. [`StateMachine`] is the contract that they share.
+//!
+//! - [`selective`]: SeVen, the selective defence of a server that holds at most `k` calls.
+//!
+//! What this crate leaves out: sockets, clocks, logs, and the protocol that carries a decision out.
 #![no_std]
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod machine;
+mod random;
+pub mod selective;
+mod time;
+
+pub use machine::StateMachine;
+pub use time::{ParseSpanError, Span, Time};

@@ -38,6 +38,8 @@ pub enum Bad {
     Param,
     /// A Via without protocol, version or transport.
     Via,
+    /// A Call-ID that is empty, or holds white space or a control character.
+    CallId,
     /// Something stands after the value.
     Trailing,
 }
@@ -59,6 +61,7 @@ impl fmt::Display for Bad {
             Self::Port => "bad port",
             Self::Param => "bad parameter",
             Self::Via => "bad Via",
+            Self::CallId => "bad Call-ID",
             Self::Trailing => "trailing characters",
         })
     }
@@ -112,6 +115,24 @@ impl<'a> Params<'a> {
     }
 }
 
+/// Reads parameters up to the first that cannot be read; the cursor stays behind the last good one.
+fn params_far<'a>(c: &mut Cursor<'a>) -> (Params<'a>, Option<Bad>) {
+    let from = c.at();
+    let defect = loop {
+        let before = c.at();
+        c.skip_lws();
+        if c.peek() != Some(b';') {
+            c.seek(before);
+            break None;
+        }
+        if let Err(e) = one_param(c) {
+            c.seek(before);
+            break Some(e);
+        }
+    };
+    (Params::new(trim(c.since(from))), defect)
+}
+
 /// Reads `;name` or `;name=value`.
 fn one_param<'a>(c: &mut Cursor<'a>) -> Result<(&'a [u8], Option<&'a [u8]>), Bad> {
     if !c.eat(b';') {
@@ -136,16 +157,22 @@ fn one_param<'a>(c: &mut Cursor<'a>) -> Result<(&'a [u8], Option<&'a [u8]>), Bad
             Some(quoted.get(1..quoted.len() - 1).unwrap_or_default()),
         ));
     }
-    let value = c.take_while(|b| is_param(b) || matches!(b, b':' | b'@' | b'?' | b'='));
+    let value = c.take_while(is_param_value);
     if value.is_empty() {
         return Err(Bad::Param);
     }
     Ok((name, Some(value)))
 }
 
-/// Token characters, and those that URI parameters and hosts as values add.
+/// Token characters, and those that URI parameters add.
 fn is_param(c: u8) -> bool {
     is_token(c) || matches!(c, b'[' | b']' | b'/' | b'$' | b'&' | b'(' | b')') || c >= 0x80
+}
+
+/// More than the token or host that RFC 3261 has here: tags and instance identifiers of real devices hold `#`, `|` or
+/// `{`, and none of these can be taken for the end of the value.
+fn is_param_value(c: u8) -> bool {
+    c > b' ' && !matches!(c, b';' | b',' | b'"' | b'<' | b'>' | b'\\' | 0x7f)
 }
 
 /// `name-addr` or `addr-spec` with its parameters: a value of From, To, Contact, Route, Record-Route.
@@ -183,7 +210,8 @@ impl<'a> NameAddr<'a> {
             display = c.quoted().ok_or(Bad::Quote)?;
             c.skip_lws();
         } else {
-            let words = c.take_while(|b| is_token(b) || is_lws(b));
+            // Unquoted UTF-8 is not in the grammar, but devices send it and it cannot be read in two ways.
+            let words = c.take_while(|b| is_token(b) || is_lws(b) || b >= 0x80);
             match c.peek() {
                 Some(b'<') => display = trim(words),
                 Some(b':') => c.seek(from),
@@ -212,21 +240,13 @@ impl<'a> NameAddr<'a> {
         if uri.is_empty() || uri.iter().any(|&b| is_lws(b)) {
             return Err(Bad::UriChar);
         }
-        let params_from = c.at();
-        loop {
-            let before = c.at();
-            c.skip_lws();
-            if c.peek() != Some(b';') {
-                c.seek(before);
-                break;
-            }
-            one_param(c)?;
-        }
-        Ok(Self {
+        let (params, defect) = params_far(c);
+        let it = Self {
             display,
             uri,
-            params: Params::new(trim(c.since(params_from))),
-        })
+            params,
+        };
+        defect.map_or(Ok(it), Err)
     }
 
     /// The `tag` parameter.
@@ -292,6 +312,9 @@ fn list<'a, T>(
 /// One Via value (RFC 3261 section 20.42).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Via<'a> {
+    /// Whether the protocol is `SIP/2.0`. Others are read too, because a request of another version is answered 505,
+    /// and because the Via of a far hop is nobody else's business.
+    pub version_ok: bool,
     /// `UDP`, `TCP`, ... as written.
     pub transport: &'a [u8],
     /// The sent-by.
@@ -302,6 +325,12 @@ pub struct Via<'a> {
 
 impl<'a> Via<'a> {
     fn read(c: &mut Cursor<'a>) -> Result<Self, Bad> {
+        let (via, defect) = Self::read_far(c)?;
+        defect.map_or(Ok(via), Err)
+    }
+
+    /// Reads as far as can be read: the parameters up to the first bad one, which is returned beside them.
+    fn read_far(c: &mut Cursor<'a>) -> Result<(Self, Option<Bad>), Bad> {
         let mut part = |last: bool| {
             c.skip_lws();
             let t = c.take_while(is_token);
@@ -316,26 +345,16 @@ impl<'a> Via<'a> {
             }
         };
         let (name, version, transport) = (part(false)?, part(false)?, part(true)?);
-        if !name.eq_ignore_ascii_case(b"SIP") || version != b"2.0" {
-            return Err(Bad::Via);
-        }
         let (sent_by, used) = Host::parse(c.rest())?;
         c.seek(c.at() + used);
-        let from = c.at();
-        loop {
-            let before = c.at();
-            c.skip_lws();
-            if c.peek() != Some(b';') {
-                c.seek(before);
-                break;
-            }
-            one_param(c)?;
-        }
-        Ok(Self {
+        let (params, defect) = params_far(c);
+        let via = Self {
+            version_ok: name.eq_ignore_ascii_case(b"SIP") && version == b"2.0",
             transport,
             sent_by,
-            params: Params::new(trim(c.since(from))),
-        })
+            params,
+        };
+        Ok((via, defect))
     }
 
     /// The branch parameter.
@@ -435,6 +454,18 @@ impl SessionExpires {
     }
 }
 
+/// Checks a Call-ID: some bytes, none of them white space or a control character.
+///
+/// # Errors
+/// [`Bad::CallId`] when it is not so.
+pub fn parse_call_id(value: &[u8]) -> Result<&[u8], Bad> {
+    if value.is_empty() || value.iter().any(|&c| c <= b' ' || c == 0x7f) {
+        Err(Bad::CallId)
+    } else {
+        Ok(value)
+    }
+}
+
 /// Delta-seconds that fit 32 bits.
 ///
 /// # Errors
@@ -454,6 +485,13 @@ impl<'a> Message<'a> {
     pub fn top_via(&self) -> Result<Via<'a>, Bad> {
         let value = self.value(Name::Via).ok_or(Bad::Missing)?;
         vias(value).next().ok_or(Bad::Missing)?.map(|l| l.item)
+    }
+
+    /// As much of the topmost Via as an answer needs: bad parameters are left out, and so is all that follows them.
+    #[must_use]
+    pub fn answer_via(&self) -> Option<Via<'a>> {
+        let mut c = Cursor::new(self.value(Name::Via)?);
+        Via::read_far(&mut c).ok().map(|(via, _)| via)
     }
 
     fn single(&self, name: Name) -> Result<&'a [u8], Bad> {
@@ -496,11 +534,7 @@ impl<'a> Message<'a> {
     /// When it is missing, empty or doubled.
     pub fn call_id(&self) -> Result<&'a [u8], Bad> {
         let id = self.single(Name::CallId)?;
-        if id.is_empty() || id.iter().any(|&c| is_lws(c)) {
-            Err(Bad::Trailing)
-        } else {
-            Ok(id)
-        }
+        parse_call_id(id)
     }
 
     /// Max-Forwards, if there is one.

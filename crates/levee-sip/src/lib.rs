@@ -13,7 +13,13 @@ extern crate alloc;
 extern crate std;
 
 mod chars;
+pub mod check;
+pub mod dialog;
+pub mod edit;
 pub mod header;
+pub mod keys;
 pub mod stream;
+pub mod transaction;
 pub mod uri;
+pub mod wakeups;
 pub mod wire;

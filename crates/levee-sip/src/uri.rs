@@ -113,11 +113,11 @@ impl<'a> Uri<'a> {
     /// Reads a URI that fills `bytes`.
     ///
     /// # Errors
-    /// When there is no scheme, white space or an angle bracket inside, or a `sip:` URI without a good host.
+    /// When there is no scheme, white space, a control character or an angle bracket inside, or a `sip:` URI without a good host.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Bad> {
         if bytes
             .iter()
-            .any(|&c| is_lws(c) || matches!(c, b'<' | b'>' | b'"'))
+            .any(|&c| c <= b' ' || matches!(c, b'<' | b'>' | b'"' | 0x7f))
         {
             return Err(Bad::UriChar);
         }

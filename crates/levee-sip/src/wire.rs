@@ -358,11 +358,13 @@ fn start_line<'a>(line: &'a [u8], defect: &mut Option<Defect>) -> Result<StartLi
         at: 0,
         kind: DefectKind::StartLine,
     };
-    if let Some(rest) = line.strip_prefix(b"SIP/2.0 ") {
+    if let Some((version, rest)) = line.split_at_checked(8)
+        && version.eq_ignore_ascii_case(b"SIP/2.0 ")
+    {
         let split = memchr::memchr(b' ', rest).unwrap_or(rest.len());
         let (code, reason) = rest.split_at(split);
         let code = number(code)
-            .filter(|c| (100..700).contains(c))
+            .filter(|c| split == 3 && (100..700).contains(c))
             .ok_or(Defect {
                 at: 8,
                 kind: DefectKind::StatusCode,

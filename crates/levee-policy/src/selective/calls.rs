@@ -1,0 +1,262 @@
+//! The records of all calls that the defence knows, by key, and lists through them.
+
+use alloc::vec::Vec;
+use core::hash::{BuildHasher, Hasher};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use super::{Arrival, CallKey, CallState, ClassId, Identity};
+use crate::Time;
+
+/// Stands for no call in a link.
+const NONE: u32 = u32::MAX;
+
+/// Index of a record; valid until the record is removed.
+pub(super) type Slot = u32;
+
+/// Where a call stands between the front and the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Held for the end of the round.
+    Pending,
+    /// Held for a slot at the server.
+    Queued,
+    /// Holds a slot.
+    Forwarded,
+    /// Out of the table, still holds a slot.
+    Evicting,
+}
+
+/// What every decision touches of a call: half a cache line.
+#[derive(Clone, Debug)]
+#[repr(align(32))]
+pub(super) struct Call {
+    pub(super) key: CallKey,
+    pub(super) arrived: Time,
+    prev: Slot,
+    next: Slot,
+    /// In its band of the table.
+    pub(super) position: u32,
+    pub(super) class: ClassId,
+    pub(super) state: CallState,
+    pub(super) stage: Stage,
+}
+
+impl Call {
+    /// Whether it is in the table.
+    pub(super) fn is_held(&self) -> bool {
+        self.stage != Stage::Evicting
+    }
+
+    /// Whether it holds a slot at the server.
+    pub(super) fn in_service(&self) -> bool {
+        matches!(self.stage, Stage::Forwarded | Stage::Evicting)
+    }
+}
+
+/// What only the rivals of SeVen touch.
+#[derive(Clone, Debug)]
+pub(super) struct Details {
+    /// When it became INCALL.
+    pub(super) answered: Time,
+    pub(super) caller: Option<Identity>,
+    pub(super) source: Option<Identity>,
+}
+
+/// All records. The index holds slots only, 4 bytes a call: it is the part that is touched at random places.
+#[derive(Clone, Debug)]
+pub(super) struct Calls {
+    records: Vec<Call>,
+    details: Vec<Details>,
+    free: Vec<Slot>,
+    index: HashTable<Slot>,
+    hasher: FixedState,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        // The front chooses the keys, so a fixed seed gives an outsider no hold, and replays agree.
+        Self {
+            records: Vec::new(),
+            details: Vec::new(),
+            free: Vec::new(),
+            index: HashTable::new(),
+            hasher: FixedState::with_seed(0),
+        }
+    }
+}
+
+impl Calls {
+    pub(super) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    pub(super) fn find(&self, key: CallKey) -> Option<Slot> {
+        let hash = hash(&self.hasher, key);
+        self.index
+            .find(hash, |slot| self.records[*slot as usize].key == key)
+            .copied()
+    }
+
+    pub(super) fn get(&self, slot: Slot) -> &Call {
+        &self.records[slot as usize]
+    }
+
+    pub(super) fn get_mut(&mut self, slot: Slot) -> &mut Call {
+        &mut self.records[slot as usize]
+    }
+
+    pub(super) fn details(&self, slot: Slot) -> &Details {
+        &self.details[slot as usize]
+    }
+
+    pub(super) fn details_mut(&mut self, slot: Slot) -> &mut Details {
+        &mut self.details[slot as usize]
+    }
+
+    /// Adds a record of a WAITING call that holds no slot; its key must be new.
+    pub(super) fn insert(&mut self, arrival: &Arrival, arrived: Time) -> Slot {
+        let Self {
+            records,
+            details,
+            free,
+            index,
+            hasher,
+        } = self;
+        let (key, class) = (arrival.call, arrival.class);
+        let (state, stage) = (CallState::Waiting, Stage::Queued);
+        let call = Call {
+            key,
+            arrived,
+            prev: NONE,
+            next: NONE,
+            position: 0,
+            class,
+            state,
+            stage,
+        };
+        let detail = Details {
+            answered: arrived,
+            caller: arrival.caller,
+            source: arrival.source,
+        };
+        let slot = if let Some(slot) = free.pop() {
+            records[slot as usize] = call;
+            details[slot as usize] = detail;
+            slot
+        } else {
+            records.push(call);
+            details.push(detail);
+            (records.len() - 1) as Slot
+        };
+        debug_assert!(
+            index
+                .find(hash(hasher, key), |other| *other != slot
+                    && records[*other as usize].key == key)
+                .is_none()
+        );
+        index.insert_unique(hash(hasher, key), slot, |other| {
+            hash(hasher, records[*other as usize].key)
+        });
+        slot
+    }
+
+    pub(super) fn remove(&mut self, slot: Slot) {
+        let hash = hash(&self.hasher, self.records[slot as usize].key);
+        if let Ok(entry) = self.index.find_entry(hash, |other| *other == slot) {
+            entry.remove();
+            self.free.push(slot);
+        } else {
+            debug_assert!(false, "a record without an index entry");
+        }
+    }
+
+    /// All calls in the table by arrival; costs a sort, for a reconfiguration.
+    pub(super) fn held_by_arrival(&self) -> Vec<Slot> {
+        let mut live = alloc::vec![true; self.records.len()];
+        for slot in &self.free {
+            live[*slot as usize] = false;
+        }
+        let mut held: Vec<Slot> = (0..self.records.len() as Slot)
+            .filter(|slot| live[*slot as usize] && self.get(*slot).is_held())
+            .collect();
+        held.sort_by_key(|slot| (self.get(*slot).arrived, *slot));
+        held
+    }
+}
+
+fn hash(hasher: &FixedState, key: CallKey) -> u64 {
+    let mut hasher = hasher.build_hasher();
+    hasher.write_u64(key.0);
+    hasher.finish()
+}
+
+/// A list of calls in order, linked through their records. A call is in at most one list at a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct List {
+    head: Slot,
+    tail: Slot,
+    len: u32,
+}
+
+impl List {
+    pub(super) const EMPTY: Self = Self {
+        head: NONE,
+        tail: NONE,
+        len: 0,
+    };
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.len
+    }
+
+    pub(super) fn first(&self) -> Option<Slot> {
+        (self.head != NONE).then_some(self.head)
+    }
+
+    pub(super) fn push_back(&mut self, calls: &mut Calls, slot: Slot) {
+        let tail = self.tail;
+        let call = calls.get_mut(slot);
+        call.prev = tail;
+        call.next = NONE;
+        if tail == NONE {
+            self.head = slot;
+        } else {
+            calls.get_mut(tail).next = slot;
+        }
+        self.tail = slot;
+        self.len += 1;
+    }
+
+    /// Takes out a call that is in this list.
+    pub(super) fn remove(&mut self, calls: &mut Calls, slot: Slot) {
+        let call = calls.get_mut(slot);
+        let (prev, next) = (call.prev, call.next);
+        call.prev = NONE;
+        call.next = NONE;
+        if prev == NONE {
+            debug_assert_eq!(self.head, slot);
+            self.head = next;
+        } else {
+            calls.get_mut(prev).next = next;
+        }
+        if next == NONE {
+            debug_assert_eq!(self.tail, slot);
+            self.tail = prev;
+        } else {
+            calls.get_mut(next).prev = prev;
+        }
+        self.len -= 1;
+    }
+
+    pub(super) fn pop_front(&mut self, calls: &mut Calls) -> Option<Slot> {
+        let slot = self.first()?;
+        self.remove(calls, slot);
+        Some(slot)
+    }
+}

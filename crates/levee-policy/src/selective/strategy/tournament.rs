@@ -1,0 +1,291 @@
+//! n-tournament: `n` distinct droppable calls are drawn uniformly, and the one with the largest drop factor loses; ties at
+//! random.
+//!
+//! The entrants are never drawn. Order all `m` droppable calls by drop factor, the largest first. The loser is the entrant of least
+//! rank, and that rank is at least `r` with probability `C(m - r, n) / C(m, n)`: exactly the skip of sequential random
+//! sampling, which Vitter's Method D draws in constant expected time. The rest is order statistics over the table.
+
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+
+use rand_core::Rng;
+
+use crate::{
+    Span, Time, random,
+    selective::{
+        DropFactor,
+        band::{Band, Group},
+        calls::Slot,
+        table::Table,
+    },
+};
+
+pub(super) fn victim<R: Rng + ?Sized>(
+    table: &Table,
+    now: Time,
+    entrants: u32,
+    rng: &mut R,
+) -> Option<Slot> {
+    let droppable = table.droppable();
+    if droppable == 0 {
+        return None;
+    }
+    let rank = least_rank(droppable, entrants.min(droppable), rng);
+    at_rank(table, now, rank, rng)
+}
+
+/// The least of `n` distinct numbers drawn uniformly from `[0, m)`, `1 <= n <= m`.
+///
+/// J. S. Vitter, "An efficient algorithm for sequential random sampling", ACM TOMS 13(1), 1987: Method A (inversion, one
+/// step a number skipped) where the skip is short, else Method D (rejection from a continuous law).
+fn least_rank<R: Rng + ?Sized>(m: u32, n: u32, rng: &mut R) -> u32 {
+    /// Up to this many expected steps inversion is the faster one (Vitter's 1/alpha).
+    const INVERSION_MAX: u32 = 13;
+    if n == 1 {
+        return random::below(rng, u64::from(m)) as u32;
+    }
+    if m / n < INVERSION_MAX {
+        least_rank_by_inversion(m, n, rng)
+    } else {
+        least_rank_by_rejection(m, n, rng)
+    }
+}
+
+/// Method A: steps down the tail `P(rank >= r)`, whose factor at `r` is `(m - r - n) / (m - r)`.
+fn least_rank_by_inversion<R: Rng + ?Sized>(m: u32, n: u32, rng: &mut R) -> u32 {
+    let level = random::unit(rng);
+    let mut rank = 0;
+    let mut tail = 1.0;
+    while rank < m - n {
+        tail *= f64::from(m - rank - n) / f64::from(m - rank);
+        if tail <= level {
+            break;
+        }
+        rank += 1;
+    }
+    rank
+}
+
+/// Method D for one skip, `n >= 2`.
+fn least_rank_by_rejection<R: Rng + ?Sized>(m: u32, n: u32, rng: &mut R) -> u32 {
+    /// Each try succeeds with more than 1/2; reached only if the generator is broken.
+    const TRIES_MAX: usize = 128;
+    let (m, n) = (f64::from(m), f64::from(n));
+    let largest = m - n + 1.0;
+    let mut skip = 0.0;
+    for _ in 0..TRIES_MAX {
+        let x = m * (1.0 - libm::pow(1.0 - random::unit(rng), 1.0 / n));
+        skip = libm::floor(x);
+        if skip >= largest {
+            skip = 0.0;
+            continue;
+        }
+        let level = 1.0 - random::unit(rng);
+        let y = libm::pow(level * m / largest, 1.0 / (n - 1.0));
+        if y * (1.0 - x / m) * (largest / (largest - skip)) <= 1.0 {
+            break;
+        }
+        // The squeeze failed: compare with the density itself, at `min(n, skip)` steps.
+        let (mut bottom, limit) = if n - 1.0 > skip {
+            (m - n, m - skip)
+        } else {
+            (m - 1.0 - skip, largest)
+        };
+        let mut product = 1.0;
+        let mut top = m - 1.0;
+        while top >= limit {
+            product *= top / bottom;
+            top -= 1.0;
+            bottom -= 1.0;
+        }
+        if m / (m - x) >= y * libm::pow(product, 1.0 / (n - 1.0)) {
+            break;
+        }
+    }
+    skip as u32
+}
+
+/// Calls of the same constant drop factor.
+struct Tie<'a> {
+    value: f64,
+    count: u32,
+    members: Vec<(&'a Band, Group)>,
+}
+
+/// The call with `rank` others of larger drop factor, ties in random order.
+fn at_rank<R: Rng + ?Sized>(table: &Table, now: Time, rank: u32, rng: &mut R) -> Option<Slot> {
+    // The common case first: one factor, and old calls before all others.
+    if let [band] = table.bands()
+        && table.drop_factor().grows()
+        && table.drop_factor().in_call <= table.drop_factor().waiting
+        && rank < band.count(Group::Old)
+    {
+        return old_with_ties(band, rank, rng);
+    }
+    let mut before = 0;
+    for tie in ties(table) {
+        let growing = growing_above(table, now, tie.value);
+        if rank < before + growing {
+            break;
+        }
+        if rank < before + growing + tie.count {
+            return any_of(&tie, rng);
+        }
+        before += tie.count;
+    }
+    growing_at_rank(table, now, rank - before, rng)
+}
+
+/// All calls whose drop factor does not change with time, by its value, the largest first.
+fn ties(table: &Table) -> Vec<Tie<'_>> {
+    let d = table.drop_factor();
+    let mut ties = Vec::<Tie<'_>>::new();
+    for band in table.bands() {
+        for group in Group::ALL {
+            if band.count(group) == 0 || (group == Group::Old && d.grows()) {
+                continue;
+            }
+            let value = band.factor
+                * match group {
+                    Group::Waiting => d.waiting,
+                    Group::Young => d.in_call,
+                    // Does not grow: either `scale` or `alpha` is 0.
+                    Group::Old => d.waiting + d.scale,
+                };
+            if let Some(tie) = ties.iter_mut().find(|tie| tie.value == value) {
+                tie.count += band.count(group);
+                tie.members.push((band, group));
+            } else {
+                ties.push(Tie {
+                    value,
+                    count: band.count(group),
+                    members: Vec::from([(band, group)]),
+                });
+            }
+        }
+    }
+    ties.sort_by(|one, other| other.value.total_cmp(&one.value));
+    ties
+}
+
+fn any_of<R: Rng + ?Sized>(tie: &Tie<'_>, rng: &mut R) -> Option<Slot> {
+    let mut rank = random::below(rng, u64::from(tie.count)) as u32;
+    for (band, group) in &tie.members {
+        match rank.checked_sub(band.count(*group)) {
+            None => {
+                return band
+                    .select(*group, rank)
+                    .map(|position| band.slot(position));
+            }
+            Some(rest) => rank = rest,
+        }
+    }
+    None
+}
+
+/// How many growing old calls have a drop factor above `value`, which is that of a WAITING or young call of some band.
+fn growing_above(table: &Table, now: Time, value: f64) -> u32 {
+    let d = table.drop_factor();
+    if !d.grows() {
+        return 0;
+    }
+    let above = |band: &Band| {
+        if value <= band.factor * d.waiting {
+            // As real numbers; the growing part may be below the last digit.
+            return band.count(Group::Old);
+        }
+        band.old_while(|arrived| band.factor * d.past_mean(now - arrived) > value)
+    };
+    table
+        .bands()
+        .iter()
+        .filter(|band| band.count(Group::Old) > 0)
+        .map(above)
+        .sum()
+}
+
+/// The growing old call with `rank` growing others of larger drop factor.
+fn growing_at_rank<R: Rng + ?Sized>(
+    table: &Table,
+    now: Time,
+    rank: u32,
+    rng: &mut R,
+) -> Option<Slot> {
+    let d = table.drop_factor();
+    let bands: Vec<&Band> = table
+        .bands()
+        .iter()
+        .filter(|band| band.count(Group::Old) > 0)
+        .collect();
+    if let [band] = bands[..] {
+        return old_with_ties(band, rank, rng);
+    }
+    // Each band is sorted; a window on each holds what may still be the one. The middle of the widest window splits them all.
+    let mut windows: Vec<(u32, u32)> = bands
+        .iter()
+        .map(|band| (0, band.count(Group::Old)))
+        .collect();
+    loop {
+        let widest =
+            (0..windows.len()).max_by_key(|index| windows[*index].1 - windows[*index].0)?;
+        let (low, high) = windows[widest];
+        let middle = low + (high - low) / 2;
+        let pivot = (
+            bands[widest].factor,
+            now - bands[widest].arrived(bands[widest].select(Group::Old, middle)?),
+        );
+        let above: Vec<u32> = bands
+            .iter()
+            .map(|band| {
+                band.old_while(|arrived| {
+                    compare(d, (band.factor, now - arrived), pivot) == Ordering::Greater
+                })
+            })
+            .collect();
+        // Calls of the pivot's own time are the pivot's ties: the answer is among them if the rank is.
+        let first: u32 = above.iter().sum();
+        let tied = bands[widest].old_while(|arrived| now - arrived >= pivot.1) - above[widest];
+        if (first..first + tied).contains(&rank) {
+            return old_with_ties(bands[widest], above[widest], rng);
+        }
+        for (index, window) in windows.iter_mut().enumerate() {
+            if rank < first {
+                window.1 = window.1.min(above[index]);
+            } else {
+                let passed = if index == widest {
+                    above[index] + tied
+                } else {
+                    above[index]
+                };
+                window.0 = window.0.max(passed);
+            }
+        }
+    }
+}
+
+/// Order of two old calls, each class factor and age, by drop factor.
+fn compare(d: &DropFactor, one: (f64, Span), other: (f64, Span)) -> Ordering {
+    if one.0 == other.0 {
+        return one.1.cmp(&other.1);
+    }
+    let (a, b) = (one.0 * d.past_mean(one.1), other.0 * d.past_mean(other.1));
+    if a < f64::INFINITY || b < f64::INFINITY {
+        return a.total_cmp(&b);
+    }
+    let ln = |(factor, age)| libm::log(factor) + d.ln_past_mean(age);
+    f64::total_cmp(&ln(one), &ln(other))
+}
+
+/// The old call of this rank in its band, the oldest first, or one that arrived at the same time.
+fn old_with_ties<R: Rng + ?Sized>(band: &Band, rank: u32, rng: &mut R) -> Option<Slot> {
+    let position = band.select(Group::Old, rank)?;
+    if !band.has_twin(position) {
+        return Some(band.slot(position));
+    }
+    let arrived = band.arrived(position);
+    let first = band.old_while(|time| time < arrived);
+    let tied = band.old_while(|time| time <= arrived) - first;
+    let rank = first + random::below(rng, u64::from(tied)) as u32;
+    band.select(Group::Old, rank)
+        .map(|position| band.slot(position))
+}

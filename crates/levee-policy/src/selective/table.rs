@@ -1,0 +1,116 @@
+//! The table of held calls: at most `k` of them, WAITING or INCALL.
+
+use alloc::vec::Vec;
+
+use super::{
+    CallState, ClassId, Config, DropFactor,
+    band::Band,
+    calls::{Call, Calls, Slot},
+};
+use crate::Time;
+
+/// Held calls by class factor. Calls of exempt classes are counted, but no victim is looked for among them.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    drop_factor: DropFactor,
+    /// One for each factor that occurs.
+    bands: Vec<Band>,
+    /// The band of each class by its id; `None` for an exempt one.
+    places: Vec<Option<usize>>,
+    waiting: u32,
+    in_call: u32,
+}
+
+impl Table {
+    pub(super) fn new(config: &Config) -> Self {
+        let mut bands = Vec::from([Band::new(1.0)]);
+        let mut places = Vec::from([Some(0)]);
+        for class in &config.classes {
+            places.push((!class.exempt).then(|| {
+                bands
+                    .iter()
+                    .position(|band| band.factor == class.factor)
+                    .unwrap_or_else(|| {
+                        bands.push(Band::new(class.factor));
+                        bands.len() - 1
+                    })
+            }));
+        }
+        Self {
+            drop_factor: config.drop_factor,
+            bands,
+            places,
+            waiting: 0,
+            in_call: 0,
+        }
+    }
+
+    pub(super) fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    pub(super) fn in_call(&self) -> u32 {
+        self.in_call
+    }
+
+    pub(super) fn held(&self) -> u32 {
+        self.waiting + self.in_call
+    }
+
+    /// Calls that may be a victim.
+    pub(super) fn droppable(&self) -> u32 {
+        self.bands.iter().map(Band::len).sum()
+    }
+
+    pub(super) fn bands(&self) -> &[Band] {
+        &self.bands
+    }
+
+    pub(super) fn drop_factor(&self) -> &DropFactor {
+        &self.drop_factor
+    }
+
+    /// Takes in a call; it must have arrived last.
+    pub(super) fn push(&mut self, calls: &mut Calls, slot: Slot) {
+        let call = calls.get(slot);
+        *self.counter(call.state) += 1;
+        if let Some(band) = self.place(call.class) {
+            self.bands[band].push(&self.drop_factor, calls, slot);
+        }
+    }
+
+    pub(super) fn remove(&mut self, call: &Call) {
+        *self.counter(call.state) -= 1;
+        if let Some(band) = self.place(call.class) {
+            self.bands[band].remove(&self.drop_factor, call);
+        }
+    }
+
+    /// WAITING becomes INCALL.
+    pub(super) fn answer(&mut self, call: &mut Call, now: Time) {
+        call.state = CallState::InCall;
+        self.waiting -= 1;
+        self.in_call += 1;
+        if let Some(band) = self.place(call.class) {
+            self.bands[band].answer(&self.drop_factor, call, now);
+        }
+    }
+
+    /// Brings the groups up to `now`; to be done before a victim is chosen.
+    pub(super) fn promote(&mut self, now: Time) {
+        for band in &mut self.bands {
+            band.promote(&self.drop_factor, now);
+        }
+    }
+
+    fn place(&self, class: ClassId) -> Option<usize> {
+        self.places[usize::from(class.0)]
+    }
+
+    fn counter(&mut self, state: CallState) -> &mut u32 {
+        match state {
+            CallState::Waiting => &mut self.waiting,
+            CallState::InCall => &mut self.in_call,
+        }
+    }
+}

@@ -1,0 +1,474 @@
+use super::*;
+use crate::sip::settings::{Listen, SessionSettings, SipLimits, Timers};
+
+/// The least that runs.
+const LEAST: &str = r#"[[sip]]
+listen = ["udp:127.0.0.1:5060"]
+server = "udp:127.0.0.1:5080"
+capacity = 24
+defense = { kind = "seven", drop_factor = { mean_call = "2m" } }
+"#;
+
+const WHOLE: &str = include_str!("testdata/whole.toml");
+
+fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let addr = |text: &str| SocketAddr::new(text.parse().unwrap(), port);
+    match host {
+        "pbx.example.net" => Ok(vec![addr("2001:db8::7"), addr("192.0.2.7")]),
+        "empty.example.net" => Ok(Vec::new()),
+        _ => Err(io::Error::other("no such host")),
+    }
+}
+
+fn parse(text: &str) -> Result<LiveConfig, Problems> {
+    LiveConfig::parse("levee.toml", text, &resolve)
+}
+
+fn read(text: &str) -> LiveConfig {
+    parse(text).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+#[test]
+fn the_least_file_gets_the_documented_defaults() {
+    let config = read(LEAST);
+    let front = &config.sip[0];
+    assert_eq!(front.name, "sip");
+    assert_eq!(
+        front.listen,
+        [Listen::udp("127.0.0.1:5060".parse().unwrap())]
+    );
+    assert_eq!(front.server, Listen::udp("127.0.0.1:5080".parse().unwrap()));
+    assert_eq!(front.limits, SipLimits::default());
+    assert_eq!(front.timers, Timers::default());
+    assert_eq!(front.session, SessionSettings::default());
+    assert_eq!((front.bypass, front.dry_run, front.seed), (false, false, 0));
+    assert_eq!(front.record, None);
+    assert_eq!(config.admin, None);
+    assert_eq!(config.drain, Duration::from_secs(60));
+    assert_eq!(config.warnings(), []);
+}
+
+#[test]
+fn a_file_with_every_key_is_read_whole() {
+    let config = read(WHOLE);
+    let front = &config.sip[0];
+    assert_eq!(front.name, "office");
+    assert_eq!(front.listen.len(), 2);
+    assert_eq!(
+        front.inside,
+        [Listen::udp("10.0.0.1:5062".parse().unwrap())]
+    );
+    assert_eq!(front.defense.calls_per_caller, Some(4));
+    assert_eq!(front.classes[1].source[0], "192.0.2.0/24".parse().unwrap());
+    assert_eq!(front.limits.message_bytes_max, 32 * 1024);
+    assert_eq!(front.timers.timer_c, Duration::from_secs(200));
+    assert_eq!(front.session.expires, None);
+    assert_eq!(front.session.call_max, Some(Duration::from_secs(7_200)));
+    assert_eq!(front.record.as_ref().unwrap().bytes_max, 1 << 20);
+    assert_eq!(config.sip[1].name, "second");
+    assert_eq!(config.admin.as_ref().unwrap().connections_max, 8);
+    assert_eq!(
+        config.log,
+        LogSettings {
+            level: LogLevel::Debug,
+            format: LogFormat::Json
+        }
+    );
+}
+
+/// A key that the file with every key leaves out would be a key that no test reads.
+#[test]
+fn the_file_with_every_key_has_every_key() {
+    fn keys(value: &toml::Value, path: &str, into: &mut std::collections::BTreeSet<String>) {
+        match value {
+            toml::Value::Table(table) => {
+                for (name, child) in table {
+                    keys(child, &format!("{path}.{name}"), into);
+                }
+            }
+            toml::Value::Array(list) => list.iter().for_each(|child| keys(child, path, into)),
+            _ => {
+                into.insert(path.to_owned());
+            }
+        }
+    }
+    let mut written = std::collections::BTreeSet::new();
+    keys(
+        &WHOLE.parse::<toml::Table>().unwrap().into(),
+        "",
+        &mut written,
+    );
+    let mut known = std::collections::BTreeSet::new();
+    keys(
+        &read(WHOLE)
+            .effective()
+            .parse::<toml::Table>()
+            .unwrap()
+            .into(),
+        "",
+        &mut known,
+    );
+    let missing: Vec<_> = known.difference(&written).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn the_effective_configuration_reads_back_as_itself() {
+    for text in [LEAST, WHOLE] {
+        let first = read(text);
+        let again = read(&first.effective());
+        assert_eq!(again.effective(), first.effective());
+        assert_eq!(format!("{:?}", again.sip), format!("{:?}", first.sip));
+    }
+}
+
+#[test]
+fn a_host_name_is_resolved_to_the_family_of_a_listener() {
+    let named = LEAST.replace("udp:127.0.0.1:5080", "udp:pbx.example.net:5080");
+    assert_eq!(
+        read(&named).sip[0].server,
+        Listen::udp("192.0.2.7:5080".parse().unwrap())
+    );
+    let v6 = named.replace("udp:127.0.0.1:5060", "udp:[::1]:5060");
+    assert_eq!(
+        read(&v6).sip[0].server,
+        Listen::udp("[2001:db8::7]:5080".parse().unwrap())
+    );
+}
+
+/// Replaces `from` by `to` in the least file and expects exactly one problem: at this key, with this in its text.
+fn check(from: &str, to: &str, key: &str, says: &str) {
+    assert!(LEAST.contains(from), "{from}");
+    let text = LEAST.replace(from, to);
+    let Err(problems) = parse(&text) else {
+        panic!("{text}\nis taken")
+    };
+    let [problem] = problems.list() else {
+        panic!("{text}\n{problems}")
+    };
+    assert_eq!(problem.place.key, key, "{problem}");
+    assert!(problem.to_string().contains(says), "{problem}");
+    assert!(
+        !problem.remedy.is_empty() && problem.place.line > 0,
+        "{problem}"
+    );
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_its_key_and_a_remedy() {
+    let capacity = "capacity = 24";
+    check(capacity, "capacity = 0", "sip[0].capacity", "from 1 to");
+    check(capacity, "capacity = -1", "sip[0].capacity", "`-1`");
+    check(capacity, "", "sip[0]", "missing field `capacity`");
+    check(
+        capacity,
+        "capacity = 24\nbypas = true",
+        "sip[0].bypas",
+        "did you mean `bypass`?",
+    );
+    check(
+        capacity,
+        "capacity = 24\nbypass = true\ndry_run = true",
+        "sip[0].dry_run",
+        "at most one",
+    );
+    check(
+        capacity,
+        "capacity = 24\nbypass = true\nrecord.path = \"e\"",
+        "sip[0].record",
+        "without `bypass`",
+    );
+    check(
+        capacity,
+        "capacity = 24\nrecord = { path = \"e\", files = 0 }",
+        "sip[0].record.files",
+        "from 1 to",
+    );
+    check(
+        capacity,
+        "capacity = 24\nrecord = { path = \"e\", bytes_max = \"1KiB\" }",
+        "sip[0].record.bytes_max",
+        "64KiB",
+    );
+    check(
+        capacity,
+        "capacity = 24\nname = \"a b\"",
+        "sip[0].name",
+        "letters, digits",
+    );
+    check(
+        capacity,
+        "capacity = 24\nadvertise = [\"sip:a\"]",
+        "sip[0].advertise[0]",
+        "host name",
+    );
+    check(
+        capacity,
+        "capacity = 24\nlimits.calls_max = 23",
+        "sip[0].limits.calls_max",
+        "at least the capacity, 24",
+    );
+    check(
+        capacity,
+        "capacity = 24\nlimits.headers_max = 1",
+        "sip[0].limits.headers_max",
+        "from 32",
+    );
+    check(
+        capacity,
+        "capacity = 24\ntimers.t2 = \"100ms\"",
+        "sip[0].timers.t2",
+        "at least t1, 500ms",
+    );
+    check(
+        capacity,
+        "capacity = 24\ntimers.t1 = \"fast\"",
+        "sip[0].timers.t1",
+        "fast",
+    );
+    check(
+        capacity,
+        "capacity = 24\nsession.min_se = \"89s\"",
+        "sip[0].session.min_se",
+        "from 90s",
+    );
+    check(
+        capacity,
+        "capacity = 24\nsession.expires = \"100.5s\"",
+        "sip[0].session.expires",
+        "whole seconds",
+    );
+    check(
+        capacity,
+        "capacity = 24\nsession = { expires = \"2m\", min_se = \"3m\" }",
+        "sip[0].session.expires",
+        "min_se",
+    );
+
+    let server = "udp:127.0.0.1:5080";
+    check(
+        server,
+        "tls:127.0.0.1:5080",
+        "sip[0].server",
+        "not in this version",
+    );
+    check(
+        server,
+        "udp:127.0.0.1:5060",
+        "sip[0].server",
+        "cannot protect itself",
+    );
+    check(
+        server,
+        "udp:127.0.0.1",
+        "sip[0].server",
+        "a host and a port",
+    );
+    check(
+        server,
+        "udp:0.0.0.0:5080",
+        "sip[0].server",
+        "where the server listens",
+    );
+    check(
+        server,
+        "udp:nowhere.example.net:5080",
+        "sip[0].server",
+        "no such host",
+    );
+    check(
+        server,
+        "udp:empty.example.net:5080",
+        "sip[0].server",
+        "has no address",
+    );
+    check(
+        server,
+        "tcp:127.0.0.1:5080",
+        "sip[0].server",
+        "a listener by which the server can reach",
+    );
+    check(server, "udp:[::1]:5080", "sip[0].server", "udp over IPv6");
+
+    let listen = "[\"udp:127.0.0.1:5060\"]";
+    check(listen, "[]", "sip[0].listen", "at least one");
+    check(
+        listen,
+        "[\"127.0.0.1:5060\"]",
+        "sip[0].listen[0]",
+        "a transport",
+    );
+    check(
+        listen,
+        "[\"udp:localhost:5060\"]",
+        "sip[0].listen[0]",
+        "advertise",
+    );
+    check(
+        listen,
+        "[\"udp:0.0.0.0:5060\"]",
+        "sip[0].advertise",
+        "no name",
+    );
+    check(
+        listen,
+        "[\"udp:127.0.0.1:5060\", \"udp:127.0.0.1:5060\"]",
+        "sip[0].listen[1]",
+        "`sip[0].listen[0]` takes it",
+    );
+
+    check(
+        "\"seven\"",
+        "\"eight\"",
+        "sip[0].defense.kind",
+        "expected one of",
+    );
+    check(
+        "\"2m\" }",
+        "\"2m\", waiting = -1.0 }",
+        "sip[0].defense.drop_factor.waiting",
+        "-1",
+    );
+    check(
+        "kind = \"seven\"",
+        "kind = \"seven\", strategy = { kind = \"tournament\", size = 25 }",
+        "sip[0].defense.strategy.size",
+        "24",
+    );
+}
+
+#[test]
+fn a_rule_must_name_a_class_and_match_something() {
+    let rule = |rule: &str| format!("capacity = 24\nclass = [{rule}]");
+    let check = |to: &str, key: &str, says: &str| check("capacity = 24", &rule(to), key, says);
+    check(
+        "{ class = \"sos\", to_user = [\"112\"] }",
+        "sip[0].class[0].class",
+        "none is declared",
+    );
+    check(
+        "{ class = \"default\" }",
+        "sip[0].class[0]",
+        "matches no call",
+    );
+    check(
+        "{ class = \"default\", to_user = [\"\"] }",
+        "sip[0].class[0].to_user[0]",
+        "every call",
+    );
+    check(
+        "{ class = \"default\", priority = [\"ets.0\"] }",
+        "sip[0].class[0].priority",
+        "anybody",
+    );
+    check(
+        "{ class = \"default\", source = [\"10.0.0.1/8\"] }",
+        "sip[0].class[0].source[0]",
+        "10.0.0.0/8",
+    );
+    check(
+        "{ class = \"default\", source = [\"trunk\"] }",
+        "sip[0].class[0].source[0]",
+        "address block",
+    );
+}
+
+#[test]
+fn fronts_may_not_share_a_name_a_port_or_a_recording() {
+    let two = format!(
+        "{LEAST}record.path = \"a\"\n{}",
+        LEAST.replace("5060", "5061")
+    );
+    let two = format!("{two}record.path = \"a\"\n");
+    let problems = parse(&two).unwrap_err();
+    let keys: Vec<_> = problems
+        .list()
+        .iter()
+        .map(|problem| problem.place.key.as_str())
+        .collect();
+    assert_eq!(keys, ["sip[1].name", "sip[1].record.path"], "{problems}");
+
+    let wild = LEAST.replace(
+        "\"udp:127.0.0.1:5060\"",
+        "\"tcp:127.0.0.1:9091\", \"udp:127.0.0.1:5060\"",
+    );
+    let problems = parse(&format!("admin.listen = \"0.0.0.0:9091\"\n{wild}")).unwrap_err();
+    assert_eq!(problems.list()[0].place.key, "admin.listen", "{problems}");
+    assert_eq!(problems.list().len(), 1, "{problems}");
+}
+
+#[test]
+fn a_file_without_a_front_is_refused() {
+    for text in ["", "sip = []", "drain = \"1s\""] {
+        let problems = parse(text).unwrap_err();
+        assert!(
+            problems.to_string().contains("1 to 64 tables `[[sip]]`"),
+            "{problems}"
+        );
+    }
+}
+
+#[test]
+fn what_is_probably_not_meant_is_a_warning() {
+    let text = r#"
+[admin]
+listen = "0.0.0.0:9091"
+[[sip]]
+listen = ["udp:127.0.0.1:5060"]
+server = "udp:127.0.0.1:5080"
+capacity = 24
+timers.timer_c = "10s"
+[sip.defense]
+kind = "seven"
+[[sip.defense.class]]
+name = "emergency"
+"#;
+    let config = read(text);
+    let keys: Vec<_> = config
+        .warnings()
+        .iter()
+        .map(|warning| warning.place.key.as_str())
+        .collect();
+    assert_eq!(
+        keys,
+        [
+            "admin.listen",
+            "sip[0].defense.drop_factor.mean_call",
+            "sip[0].defense.class[0].name",
+            "sip[0].timers.timer_c"
+        ]
+    );
+}
+
+#[test]
+fn problems_print_as_the_committed_text() {
+    let problems = parse(include_str!("testdata/wrong.toml")).unwrap_err();
+    let printed = format!("{problems}\n");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config/testdata/wrong.txt");
+    if std::env::var_os("LEVEE_BLESS").is_some() {
+        std::fs::write(&golden, &printed).unwrap();
+    }
+    assert_eq!(printed, std::fs::read_to_string(&golden).unwrap());
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let absent = LiveConfig::load(&folder.path().join("absent.toml"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        absent.contains("absent.toml: cannot be read: No such file"),
+        "{absent}"
+    );
+    let long = folder.path().join("long.toml");
+    std::fs::write(&long, "#".repeat(FILE_BYTES_MAX as usize + 1)).unwrap();
+    assert!(
+        LiveConfig::load(&long)
+            .unwrap_err()
+            .to_string()
+            .contains("longer than 1048576 bytes")
+    );
+    std::fs::write(&long, LEAST).unwrap();
+    assert_eq!(LiveConfig::load(&long).unwrap().sip.len(), 1);
+}

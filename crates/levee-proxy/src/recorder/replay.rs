@@ -1,0 +1,315 @@
+//! Asks the same defence again.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read as _};
+use std::path::Path;
+
+use levee_policy::selective::{ConfigError, Output, Selective};
+use levee_policy::{StateMachine as _, Time};
+use serde::Serialize;
+
+use super::format::{EndReason, Header, Line, MACHINE, VERSION, parse};
+use super::{PolicyRng, policy_rng};
+
+/// Longest line that is read; the longest that is written carries a whole configuration.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+
+/// What a replay found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replayed {
+    /// The first line.
+    pub header: Header,
+    /// Inputs and deadlines that the machine was given.
+    pub inputs: u64,
+    /// Outputs that were compared and are the same.
+    pub outputs: u64,
+    /// Time of the last entry.
+    pub last: Time,
+    /// How the recording ends.
+    pub end: End,
+    /// The first output that is not the recorded one; the replay stops there.
+    pub first_difference: Option<Difference>,
+}
+
+/// How a recording ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// With its last line.
+    Marked(EndReason),
+    /// After a whole line: the process died.
+    Unmarked,
+    /// Inside a line, which was left out: the process died.
+    Cut {
+        /// The line, from 1.
+        line: u64,
+    },
+    /// Not reached, since a difference was found.
+    NotReached,
+}
+
+/// A verdict that is not the recorded one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// Line of the recording, from 1, at which it shows.
+    pub line: u64,
+    /// Time of the entry.
+    pub at: Time,
+    /// What the recording has next; `None` if it has no further output here.
+    pub recorded: Option<Output>,
+    /// What the machine did; `None` if it did nothing further.
+    pub replayed: Option<Output>,
+}
+
+/// A recording that cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// It cannot be read.
+    #[error("the recording cannot be read")]
+    Io(#[from] io::Error),
+    /// It has no line.
+    #[error(
+        "line 1: the recording is empty, expected a header such as {{\"levee_events\":{VERSION},…}}"
+    )]
+    Empty,
+    /// The first line is no header.
+    #[error(
+        "line 1: not the header of a recording: {message}; expected {{\"levee_events\":{VERSION},\"machine\":\"{MACHINE}\",…}}"
+    )]
+    Header {
+        /// What is wrong.
+        message: String,
+    },
+    /// Another version wrote it.
+    #[error(
+        "line 1: a recording of format {found}, and this version reads format {VERSION}: use the version that wrote it"
+    )]
+    Version {
+        /// Its version.
+        found: u64,
+    },
+    /// Another defence wrote it.
+    #[error("line 1: a recording of the defence `{found}`, expected `{MACHINE}`")]
+    Machine {
+        /// Its machine.
+        found: String,
+    },
+    /// No machine can be made from the header.
+    #[error("line 1: the recorded configuration cannot run")]
+    Config(#[source] ConfigError),
+    /// A line in the middle is damaged.
+    #[error("line {line}: {message}; a recording is replayed whole or not at all")]
+    Line {
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+/// Replays the file at `path`.
+///
+/// # Errors
+///
+/// It cannot be read, or is no recording.
+pub fn replay_file(path: &Path) -> Result<Replayed, ReplayError> {
+    replay(BufReader::new(File::open(path)?))
+}
+
+/// Replays a recording through the defence and configuration that it names, and compares the verdicts.
+///
+/// # Errors
+///
+/// It cannot be read, or is no recording.
+pub fn replay(mut reader: impl BufRead) -> Result<Replayed, ReplayError> {
+    let mut line = Vec::new();
+    read_line(&mut reader, &mut line, 1)?;
+    let header = parse_header(&line)?;
+    let mut replay = Replay::new(header)?;
+    for number in 2.. {
+        read_line(&mut reader, &mut line, number)?;
+        if line.is_empty() {
+            replay.result.end = End::Unmarked;
+            break;
+        }
+        let parsed = match parse(&line) {
+            Ok(parsed) => parsed,
+            // No proper prefix of a JSON object is one, so a line without its end that cannot be read was cut.
+            Err(_) if !line.ends_with(b"\n") => {
+                replay.result.end = End::Cut { line: number };
+                break;
+            }
+            Err(message) => {
+                return Err(ReplayError::Line {
+                    line: number,
+                    message,
+                });
+            }
+        };
+        if replay.line(number, parsed) {
+            break;
+        }
+    }
+    if matches!(replay.result.end, End::Marked(_)) {
+        let number = replay.number + 1;
+        read_line(&mut reader, &mut line, number)?;
+        if !line.is_empty() {
+            let message = "a line after the end of the recording".to_owned();
+            return Err(ReplayError::Line {
+                line: number,
+                message,
+            });
+        }
+    }
+    Ok(replay.result)
+}
+
+struct Replay {
+    machine: Selective,
+    rng: PolicyRng,
+    /// Outputs of the machine that no line was compared with yet.
+    pending: VecDeque<Output>,
+    number: u64,
+    result: Replayed,
+}
+
+impl Replay {
+    fn new(header: Header) -> Result<Self, ReplayError> {
+        let machine =
+            Selective::new(header.capacity, header.config.clone()).map_err(ReplayError::Config)?;
+        let result = Replayed {
+            inputs: 0,
+            outputs: 0,
+            last: Time::ZERO,
+            end: End::NotReached,
+            first_difference: None,
+            header,
+        };
+        Ok(Replay {
+            machine,
+            rng: policy_rng(result.header.seed),
+            pending: VecDeque::new(),
+            number: 1,
+            result,
+        })
+    }
+
+    /// Takes one line; says whether it was the last to take.
+    fn line(&mut self, number: u64, line: Line) -> bool {
+        self.number = number;
+        match line {
+            Line::Output(at, recorded) => {
+                self.result.last = at;
+                let replayed = self.pending.pop_front();
+                if replayed == Some(recorded) {
+                    self.result.outputs += 1;
+                } else {
+                    self.differ(at, Some(recorded), replayed);
+                }
+            }
+            Line::Input(at, input) => {
+                if self.expect_none_pending() {
+                    self.result.last = at;
+                    self.machine.handle(at, input, &mut self.rng);
+                    self.drain();
+                }
+            }
+            Line::Deadline(at) => {
+                if self.expect_none_pending() {
+                    self.result.last = at;
+                    self.machine.handle_deadline(at, &mut self.rng);
+                    self.drain();
+                }
+            }
+            Line::End(reason) => {
+                // A recording that ended at a limit may lack the outputs of its last input.
+                if reason != EndReason::Stopped || self.expect_none_pending() {
+                    self.result.end = End::Marked(reason);
+                }
+                return true;
+            }
+        }
+        self.result.first_difference.is_some()
+    }
+
+    fn expect_none_pending(&mut self) -> bool {
+        match self.pending.pop_front() {
+            None => true,
+            Some(extra) => {
+                self.differ(self.result.last, None, Some(extra));
+                false
+            }
+        }
+    }
+
+    fn differ(&mut self, at: Time, recorded: Option<Output>, replayed: Option<Output>) {
+        self.result.first_difference = Some(Difference {
+            line: self.number,
+            at,
+            recorded,
+            replayed,
+        });
+    }
+
+    fn drain(&mut self) {
+        self.result.inputs += 1;
+        while let Some(output) = self.machine.poll_output() {
+            self.pending.push_back(output);
+        }
+    }
+}
+
+/// Reads the next line with its end, if it has one; empty at the end of the file.
+fn read_line(
+    reader: &mut impl BufRead,
+    line: &mut Vec<u8>,
+    number: u64,
+) -> Result<(), ReplayError> {
+    line.clear();
+    reader
+        .by_ref()
+        .take(LINE_BYTES_MAX)
+        .read_until(b'\n', line)?;
+    if line.len() as u64 == LINE_BYTES_MAX && !line.ends_with(b"\n") {
+        let message = format!("longer than {LINE_BYTES_MAX} bytes");
+        return Err(ReplayError::Line {
+            line: number,
+            message,
+        });
+    }
+    Ok(())
+}
+
+fn parse_header(line: &[u8]) -> Result<Header, ReplayError> {
+    if line.is_empty() {
+        return Err(ReplayError::Empty);
+    }
+    let bad = |error: serde_json::Error| ReplayError::Header {
+        message: error.to_string(),
+    };
+    // The version first: a header of another version need not look like ours.
+    let value: serde_json::Value = serde_json::from_slice(line).map_err(bad)?;
+    match value
+        .get("levee_events")
+        .and_then(serde_json::Value::as_u64)
+    {
+        None => {
+            return Err(ReplayError::Header {
+                message: "it has no `levee_events`".to_owned(),
+            });
+        }
+        Some(version) if version != u64::from(VERSION) => {
+            return Err(ReplayError::Version { found: version });
+        }
+        Some(_) => {}
+    }
+    match value.get("machine").and_then(serde_json::Value::as_str) {
+        Some(machine) if machine != MACHINE => Err(ReplayError::Machine {
+            found: machine.to_owned(),
+        }),
+        // From the text, not from the value: the order of keys and every digit stay as written.
+        _ => serde_json::from_slice(line).map_err(bad),
+    }
+}

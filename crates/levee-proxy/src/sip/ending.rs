@@ -1,0 +1,366 @@
+//! What the defence decides, carried out; and how calls end.
+//!
+//! A refused call gets 503 with Retry-After. A dropped one that is WAITING gets the same, and its callee a CANCEL; one that
+//! is INCALL gets a BYE in both directions. Its slot is reported free when the last of these is answered, or given up.
+
+use std::time::Duration;
+
+use levee_policy::selective::{self, CallKey, EvictCause, Output, RefuseCause};
+use levee_sip::dialog::Side;
+use levee_sip::edit;
+use levee_sip::transaction::{ClientState, ClientTransaction, Kind};
+use levee_sip::wire::Method;
+
+use super::addresses::Flow;
+use super::calls::Stage;
+use super::front::Front;
+use super::request::retry_after_line;
+use super::txn::{Role, Txn};
+
+/// `Reason` values (RFC 3326) of what we end; 503 is what the caller would have got.
+const DISPLACED: &str = "Reason: SIP;cause=503;text=\"Dropped for another call, server full\"\r\n";
+const TOO_LONG: &str = "Reason: SIP;cause=503;text=\"Longest call duration reached\"\r\n";
+const DEAD: &str = "Reason: SIP;cause=408;text=\"Call is dead\"\r\n";
+
+fn refuse_name(cause: RefuseCause) -> &'static str {
+    match cause {
+        RefuseCause::Overload => "overload",
+        RefuseCause::Full => "full",
+        RefuseCause::NoVictim => "no_victim",
+        RefuseCause::CallerLimit => "caller_limit",
+        RefuseCause::SourceLimit => "source_limit",
+    }
+}
+
+impl Front {
+    /// Carries out one output of the defence.
+    pub(crate) fn on_verdict(&mut self, output: Output) {
+        match output {
+            Output::Forward { call } => self.forward_call(call.0),
+            Output::Refuse {
+                call,
+                cause,
+                retry_after,
+            } => {
+                if self.settings.dry_run {
+                    tracing::debug!(call = call.0, ?cause, "dry run: would refuse");
+                    return self.spare(call.0);
+                }
+                *self.stats.refused.entry(refuse_name(cause)).or_default() += 1;
+                let lines = retry_after_line(retry_after);
+                self.refuse_call(call.0, &lines);
+            }
+            Output::Evict {
+                call,
+                state,
+                age,
+                forwarded,
+                cause,
+            } => {
+                if self.settings.dry_run {
+                    tracing::debug!(call = call.0, ?state, %age, ?cause, "dry run: would drop");
+                    self.spare(call.0);
+                    if forwarded {
+                        self.tell_policy(selective::Input::Ended { call });
+                    }
+                    return;
+                }
+                tracing::debug!(call = call.0, ?state, %age, ?cause, "dropped");
+                match state {
+                    selective::CallState::Waiting => self.stats.evicted_waiting += 1,
+                    selective::CallState::InCall => self.stats.evicted_in_call += 1,
+                }
+                let reason = match cause {
+                    EvictCause::Displaced { .. } => DISPLACED,
+                    EvictCause::MaxDuration => TOO_LONG,
+                };
+                self.end_by_us(call.0, reason);
+            }
+        }
+    }
+
+    /// A dry run lets a call live that the defence has let go of.
+    fn spare(&mut self, call: u64) {
+        self.stats.spared += 1;
+        if let Some(c) = self.calls.get_mut(call) {
+            c.in_policy = false;
+        }
+        self.forward_call(call);
+    }
+
+    /// Answers a call that the defence never held, or holds no longer, and forgets it.
+    fn refuse_call(&mut self, call: u64, lines: &[u8]) {
+        let Some(invite) = self.calls.get(call).map(|c| c.invite) else {
+            return;
+        };
+        self.answer(invite, 503, "Service Unavailable", lines);
+        self.calls.remove(call);
+    }
+
+    /// Ends a call.
+    pub(crate) fn end_by_us(&mut self, call: u64, reason: &'static str) {
+        let Some(c) = self.calls.get_mut(call) else {
+            return;
+        };
+        let (stage, invite) = (c.stage, c.invite);
+        if stage != Stage::Ending {
+            c.reason = reason;
+        }
+        let mut lines = self.retry_after();
+        lines.extend_from_slice(reason.as_bytes());
+        match stage {
+            Stage::Held => self.refuse_call(call, &lines),
+            Stage::Waiting => {
+                self.calls.set_stage(call, Stage::Ending);
+                let txn = self.txns.get(invite);
+                if txn.is_some_and(Txn::is_unanswered) {
+                    let sent = txn.is_some_and(|t| t.client.is_some());
+                    self.answer(invite, 503, "Service Unavailable", &lines);
+                    if sent {
+                        self.cancel_downstream(invite, reason);
+                    } else {
+                        self.end_call(call);
+                    }
+                }
+                // Else its 2xx has passed and the ACK has not: no BYE before that (section 15).
+                self.rearm_call(call);
+            }
+            Stage::InCall => {
+                self.calls.set_stage(call, Stage::Ending);
+                self.send_byes(call);
+            }
+            Stage::Ending => {}
+        }
+    }
+
+    /// Sends a CANCEL for an INVITE that we sent on, now or when its first provisional answer allows it (section 9.1).
+    pub(crate) fn cancel_downstream(&mut self, id: u64, lines: &str) {
+        let Some(txn) = self.txns.get_mut(id) else {
+            return;
+        };
+        let (Some(client), Some(down)) = (&txn.client, txn.down) else {
+            return;
+        };
+        if txn.cancel.is_some() {
+            return;
+        }
+        match client.state() {
+            ClientState::Calling => {
+                txn.cancel_wanted = true;
+                return;
+            }
+            ClientState::Proceeding => {}
+            ClientState::Completed | ClientState::Accepted | ClientState::Terminated => return,
+        }
+        let invite = client.packet().to_vec();
+        let call_reason = match txn.role {
+            Role::Invite { call } => self.calls.get(call).map_or("", |c| c.reason),
+            _ => "",
+        };
+        let lines = if lines.is_empty() { call_reason } else { lines };
+        let cancel = self.scan_own(&invite, |_, invite| {
+            let mut out = Vec::new();
+            edit::hop_request(&mut out, "CANCEL", invite, None, lines.as_bytes());
+            Some(out)
+        });
+        let Some(cancel) = cancel else { return };
+        let (now, reliable) = (self.at(), self.is_reliable(down));
+        if let Some(txn) = self.txns.get_mut(id) {
+            txn.cancel_wanted = false;
+            txn.cancel = Some(ClientTransaction::new(
+                now,
+                Kind::NonInvite,
+                reliable,
+                cancel.clone(),
+                &self.timers,
+            ));
+            if let Some(client) = &mut txn.client {
+                client.cancelled(now, &self.timers);
+            }
+        }
+        self.send(down, cancel, 0);
+        self.rearm(id);
+    }
+
+    /// Sends a BYE to both ends of every dialog of a call.
+    pub(crate) fn send_byes(&mut self, call: u64) {
+        let Some(c) = self.calls.get_mut(call) else {
+            return;
+        };
+        c.ack_by = None;
+        let live: Vec<usize> = (0..c.legs.len()).filter(|&i| c.legs[i].is_live()).collect();
+        if live.is_empty() {
+            return self.end_call(call);
+        }
+        // All are counted before the first is sent: an answer may come at once.
+        c.byes_pending = u8::try_from(live.len() * 2).unwrap_or(u8::MAX);
+        for leg in live {
+            self.send_bye(call, leg, Side::Callee);
+            self.send_bye(call, leg, Side::Caller);
+        }
+    }
+
+    fn send_bye(&mut self, call: u64, leg: usize, to: Side) {
+        let Some(flow) = self.own_flow(call, leg, to) else {
+            return self.on_own_bye_done(call);
+        };
+        let id = self.insert_own(Role::OwnBye { call, to }, flow);
+        let via = self.via(flow, id, 0);
+        let Some(c) = self.calls.get_mut(call) else {
+            return;
+        };
+        let reason = c.reason;
+        let Some(leg) = c.legs.get_mut(leg) else {
+            return;
+        };
+        let mut out = Vec::new();
+        leg.dialog.bye(&mut out, to, &via, reason.as_bytes());
+        self.stats.bye_sent += 1;
+        self.start_own(id, flow, out);
+    }
+
+    /// A transaction for a request of our own, which [`Self::start_own`] sends.
+    fn insert_own(&mut self, role: Role, flow: Flow) -> u64 {
+        self.txns.insert(Txn {
+            method: Method::Bye,
+            role,
+            server: None,
+            key: None,
+            up: None,
+            client: None,
+            down: Some(flow),
+            cancel: None,
+            cancel_wanted: false,
+            request: Vec::new(),
+            from: None,
+            session: None,
+            armed: Duration::MAX,
+        })
+    }
+
+    fn start_own(&mut self, id: u64, flow: Flow, packet: Vec<u8>) {
+        let (now, reliable) = (self.at(), self.is_reliable(flow));
+        if let Some(txn) = self.txns.get_mut(id) {
+            txn.client = Some(ClientTransaction::new(
+                now,
+                Kind::NonInvite,
+                reliable,
+                packet.clone(),
+                &self.timers,
+            ));
+        }
+        self.send(flow, packet, id);
+        self.rearm(id);
+    }
+
+    /// The callee answered after its caller was told 503: acknowledges it and hangs up.
+    pub(crate) fn hang_up_below(&mut self, call: u64, leg: usize, cseq: u32) {
+        let Some(flow) = self.own_flow(call, leg, Side::Callee) else {
+            return;
+        };
+        self.ack_serial += 1;
+        let via = self.via(flow, 1 << 63 | self.ack_serial, 0);
+        let Some(c) = self.calls.get_mut(call) else {
+            return;
+        };
+        let Some(l) = c.legs.get_mut(leg) else { return };
+        let mut ack = Vec::new();
+        l.dialog.ack(&mut ack, &via, cseq);
+        let first = !std::mem::replace(&mut l.answered, true);
+        if first {
+            c.byes_pending = c.byes_pending.saturating_add(1);
+        }
+        self.send(flow, ack, 0);
+        if first {
+            self.send_bye(call, leg, Side::Callee);
+        }
+    }
+
+    /// A BYE of ours was answered or given up.
+    pub(crate) fn on_own_bye_done(&mut self, call: u64) {
+        let Some(c) = self.calls.get_mut(call) else {
+            return;
+        };
+        c.byes_pending = c.byes_pending.saturating_sub(1);
+        if c.byes_pending == 0 {
+            self.end_call(call);
+        }
+    }
+
+    /// A BYE of one end was answered.
+    pub(crate) fn on_bye_answered(&mut self, call: u64, leg: usize, ends: bool) {
+        let Some(c) = self.calls.get_mut(call) else {
+            return;
+        };
+        let Some(leg) = c.legs.get_mut(leg) else {
+            return;
+        };
+        leg.byes = leg.byes.saturating_sub(1);
+        leg.ended |= ends;
+        let stage = c.stage;
+        if !c.has_live_leg() && matches!(stage, Stage::Waiting | Stage::InCall) {
+            self.stats.completed += u64::from(stage == Stage::InCall);
+            self.end_call(call);
+        }
+    }
+
+    /// A request inside a call got no answer, or one that says that the dialog is gone (section 12.2.1.2).
+    pub(crate) fn on_dialog_failed(&mut self, call: u64, leg: usize, method: Method, code: u16) {
+        if method == Method::Bye {
+            return self.on_bye_answered(call, leg, true);
+        }
+        if matches!(code, 408 | 481)
+            && self
+                .calls
+                .get(call)
+                .is_some_and(|c| c.stage == Stage::InCall)
+        {
+            *self.stats.died.entry("dialog_failed").or_default() += 1;
+            self.end_by_us(call, DEAD);
+        }
+    }
+
+    /// A time limit of a call has come.
+    pub(crate) fn on_call_due(&mut self, id: u64) {
+        let now = self.at();
+        let Some(c) = self.calls.get(id) else { return };
+        let due = |at: Option<Duration>| at.is_some_and(|at| at <= now);
+        if c.stage == Stage::Ending {
+            return self.send_byes(id);
+        }
+        let cause = if due(c.ack_by) {
+            "no_ack"
+        } else if due(c.session_at) {
+            "session_expired"
+        } else if due(c.max_at) {
+            "call_max"
+        } else {
+            return;
+        };
+        *self.stats.died.entry(cause).or_default() += 1;
+        if cause == "no_ack" {
+            // There will be no ACK to wait for.
+            if let Some(c) = self.calls.get_mut(id) {
+                c.reason = DEAD;
+            }
+            self.calls.set_stage(id, Stage::Ending);
+            return self.send_byes(id);
+        }
+        if let Some(c) = self.calls.get_mut(id) {
+            (c.max_at, c.session_at) = (None, None);
+        }
+        self.end_by_us(id, DEAD);
+    }
+
+    /// A call is over, and its slot is free.
+    pub(crate) fn end_call(&mut self, call: u64) {
+        let Some(c) = self.calls.remove(call) else {
+            return;
+        };
+        if c.in_policy {
+            self.tell_policy(selective::Input::Ended {
+                call: CallKey(call),
+            });
+        }
+    }
+}

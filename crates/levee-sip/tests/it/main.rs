@@ -1,0 +1,3 @@
+//! Whole messages against the public interface.
+
+mod torture;
