@@ -55,6 +55,19 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def free_media_port():
+    """A port of which the second next is free too: SIPp binds both, for audio and for video."""
+    for _ in range(100):
+        port = free_port()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as second:
+            try:
+                second.bind(("127.0.0.1", port + 2))
+                return port
+            except (OSError, OverflowError):
+                continue
+    raise PeerError("no free port for media")
+
+
 def free_tcp_port():
     """The same for TCP."""
     with socket.socket() as probe:
@@ -106,7 +119,10 @@ class Process:
             time.sleep(0.01)
 
     def tail(self):
-        return self.output.read_text(errors="replace")[-2000:]
+        """What it printed about a port that was taken, and the end of the rest."""
+        text = self.output.read_text(errors="replace")
+        taken = [line for line in text.splitlines() if "address already in use" in line.lower()]
+        return "\n".join(taken[-1:] + [text[-2000:]])
 
     def stop(self):
         """SIGTERM, and SIGKILL for its group if it does not obey."""
@@ -163,8 +179,7 @@ def retrying(start):
         try:
             return start()
         except PeerError as error:
-            text = str(error).lower()
-            taken = "address already in use" in text or "unable to bind" in text
+            taken = "address already in use" in str(error).lower()
             if not taken or tries + 1 == START_TRIES:
                 raise
 
@@ -414,7 +429,7 @@ def sipp(name, folder, scenario, lifetime_s, args=()):
     """A SIPp process with statistics each second. Returns (process, port)."""
 
     def start():
-        port, media = free_port(), free_port()
+        port, media = free_port(), free_media_port()
         path = pathlib.Path(folder)
         path.mkdir(parents=True, exist_ok=True)
         (path / f"{name}.xml").write_text(scenario)

@@ -22,6 +22,8 @@ const STOP_MAX: Duration = Duration::from_secs(8);
 pub(super) const POLL: Duration = Duration::from_millis(10);
 /// How often a start is tried again when another process took a port between its choice and its use.
 const START_TRIES: u32 = 5;
+/// How many ports are looked at for one with a free neighbour.
+const MEDIA_PORT_TRIES: u32 = 100;
 /// The end of a failed peer's output that an error shows, in bytes.
 const OUTPUT_SHOWN_MAX: usize = 2_000;
 
@@ -44,6 +46,16 @@ pub enum PeerError {
         program: &'static str,
         /// How it ended.
         status: ExitStatus,
+        /// The end of what it printed.
+        output: String,
+    },
+    /// Another process took a port between its choice and its use, again and again.
+    #[error(
+        "{program} could not bind a port that was free a moment before; its last output:\n{output}"
+    )]
+    PortTaken {
+        /// The program.
+        program: &'static str,
         /// The end of what it printed.
         output: String,
     },
@@ -186,11 +198,7 @@ impl Process {
         let deadline = Instant::now() + START_MAX;
         loop {
             if let Some(status) = self.ended()? {
-                return Err(PeerError::Ended {
-                    program: self.program.name,
-                    status,
-                    output: self.output(),
-                });
+                return Err(self.early_end(status));
             }
             if ready().map_err(self.program.io("readiness check"))? {
                 return Ok(());
@@ -199,7 +207,7 @@ impl Process {
                 return Err(PeerError::NotReady {
                     program: self.program.name,
                     addr,
-                    output: self.output(),
+                    output: end_of(&self.output()),
                 });
             }
             thread::sleep(POLL);
@@ -225,11 +233,25 @@ impl Process {
         Ok(())
     }
 
-    /// The end of what the program printed.
+    fn early_end(&self, status: ExitStatus) -> PeerError {
+        let program = self.program.name;
+        let all = self.output();
+        let output = end_of(&all);
+        if port_taken(&all) {
+            PeerError::PortTaken { program, output }
+        } else {
+            PeerError::Ended {
+                program,
+                status,
+                output,
+            }
+        }
+    }
+
+    /// What the program printed.
     fn output(&self) -> String {
         let bytes = fs::read(self.folder.path().join(OUTPUT)).unwrap_or_default();
-        let shown = bytes.len().saturating_sub(OUTPUT_SHOWN_MAX);
-        String::from_utf8_lossy(&bytes[shown..]).into_owned()
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
@@ -257,15 +279,20 @@ pub(super) fn retry_taken_port<T>(
     let mut tries = 1;
     loop {
         match start() {
-            Err(PeerError::Ended { output, .. }) if tries < START_TRIES && port_taken(&output) => {
-                tries += 1;
-            }
+            Err(PeerError::PortTaken { .. }) if tries < START_TRIES => tries += 1,
             result => return result,
         }
     }
 }
 
-/// Whether a program's last words say that it could not bind.
+/// The last of a long output.
+fn end_of(output: &str) -> String {
+    let start = output.len().saturating_sub(OUTPUT_SHOWN_MAX);
+    let start = (start..output.len()).find(|at| output.is_char_boundary(*at));
+    output[start.unwrap_or(output.len())..].to_owned()
+}
+
+/// Whether a program says that it could not bind.
 fn port_taken(output: &str) -> bool {
     let output = output.to_ascii_lowercase();
     output.contains("address already in use") || output.contains("unable to bind")
@@ -276,6 +303,28 @@ pub(super) fn free_udp_addr(program: Program) -> Result<SocketAddr, PeerError> {
     UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
         .and_then(|socket| socket.local_addr())
         .map_err(program.io("choice of a port"))
+}
+
+/// A port for media of which the second next is free too: SIPp binds both, for audio and for video.
+pub(super) fn free_media_port(program: Program) -> Result<u16, PeerError> {
+    for _ in 0..MEDIA_PORT_TRIES {
+        let audio =
+            UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(program.io("choice of a port"))?;
+        let port = audio
+            .local_addr()
+            .map_err(program.io("choice of a port"))?
+            .port();
+        let Some(second) = port.checked_add(2) else {
+            continue;
+        };
+        if UdpSocket::bind((Ipv4Addr::LOCALHOST, second)).is_ok() {
+            return Ok(port);
+        }
+    }
+    Err(PeerError::PortTaken {
+        program: program.name,
+        output: String::new(),
+    })
 }
 
 /// Whether some process has bound this UDP address.
@@ -361,15 +410,13 @@ mod tests {
 
     #[test]
     fn only_a_taken_port_is_tried_again() {
-        let ended = |output: &str| PeerError::Ended {
-            program: "sipp",
-            status: ExitStatus::default(),
-            output: output.to_owned(),
-        };
         let mut tries = 0;
         let result: Result<(), _> = retry_taken_port(|| {
             tries += 1;
-            Err(ended("bind(): Address already in use"))
+            Err(PeerError::PortTaken {
+                program: "sipp",
+                output: String::new(),
+            })
         });
         assert!(result.is_err());
         assert_eq!(tries, START_TRIES);
@@ -377,9 +424,31 @@ mod tests {
         tries = 0;
         let result: Result<(), _> = retry_taken_port(|| {
             tries += 1;
-            Err(ended("syntax error in the scenario"))
+            Err(PeerError::Ended {
+                program: "sipp",
+                status: ExitStatus::default(),
+                output: String::new(),
+            })
         });
         assert!(result.is_err());
         assert_eq!(tries, 1);
+    }
+
+    #[test]
+    fn a_taken_port_is_known_by_what_sipp_and_kamailio_say() {
+        assert!(port_taken(
+            "Unable to bind audio RTP socket (IP=127.0.0.1, port=18400), errno = 98 (Address already in use)"
+        ));
+        assert!(port_taken(
+            "ERROR: <core> [core/udp_server.c:602]: udp_init(): bind(6, 0x7f, 16) on 127.0.0.1: Address already in use"
+        ));
+        assert!(!port_taken("syntax error in the scenario"));
+    }
+
+    #[test]
+    fn a_long_output_is_shown_by_its_end() {
+        let long = format!("{}é{}", "a".repeat(10), "b".repeat(OUTPUT_SHOWN_MAX - 1));
+        assert_eq!(end_of(&long), "b".repeat(OUTPUT_SHOWN_MAX - 1));
+        assert_eq!(end_of("short"), "short");
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::PeerError;
 use super::events::CallLog;
-use super::process::{Process, Program, free_udp_addr, is_udp_bound, retry_taken_port};
+use super::process::{
+    Process, Program, free_media_port, free_udp_addr, is_udp_bound, retry_taken_port,
+};
 use super::stats::{StatRow, parse_stats};
 
 const SIPP: Program = Program {
@@ -187,10 +189,9 @@ impl Sipp {
         let folder = tempfile::tempdir().map_err(SIPP.io("temporary folder"))?;
         fs::write(folder.path().join(SCENARIO_FILE), scenario).map_err(SIPP.io("scenario file"))?;
         let addr = free_udp_addr(SIPP)?;
-        // SIPp binds a port for media although none flows, and by default always the same one.
-        let media = free_udp_addr(SIPP)?;
+        // SIPp binds ports for media although none flows, and by default always the same ones.
+        let media_port = free_media_port(SIPP)?.to_string();
         let port = addr.port().to_string();
-        let media_port = media.port().to_string();
         #[rustfmt::skip]
         let common = [
             "-sf", SCENARIO_FILE, "-i", "127.0.0.1", "-p", &port, "-mp", &media_port, "-nostdin",

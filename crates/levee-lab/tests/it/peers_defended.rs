@@ -102,8 +102,8 @@ fn front_and_server(path: Path, strategy: Strategy, callee: &Sipp) -> (Front, Ka
         settings.seed = 1;
         match Front::start(settings) {
             Ok(front) => return (front, server),
-            Err(error) if tries == 5 => panic!("the front does not start: {error}"),
-            Err(_) => tries += 1,
+            Err(sip::StartError::Bind { .. }) if tries < 5 => tries += 1,
+            Err(error) => panic!("the front does not start: {error}"),
         }
     }
 }
@@ -130,10 +130,10 @@ fn the_honest_are_served(lane: &str, path: Path, strategy: Strategy) {
     let snapshot = settled(&front);
     let result = load.stop();
     let callee_stats = settled_stats(&mut callee);
-    assert!(server.is_running().unwrap());
-    let callee_log = callee.stop().unwrap();
+    assert!(server.is_running().expect("a state"));
+    let callee_log = callee.stop().expect("a log");
     front.stop();
-    server.stop().unwrap();
+    server.stop().expect("an end");
 
     // Even with every call that is still open counted as cut.
     let (lowest, _) = result.honest_share(lane);
