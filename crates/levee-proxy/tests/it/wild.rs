@@ -23,7 +23,7 @@ struct Storm {
 
 impl Storm {
     fn below(&mut self, n: usize) -> usize {
-        usize::try_from(self.rng.next_u64() % n as u64).unwrap()
+        (self.rng.next_u64() % n as u64) as usize
     }
 
     fn step(&mut self, w: &mut World) {
@@ -130,7 +130,7 @@ fn storm(seed: u64, defense: Config, steps: u32) -> (World, Vec<Event>) {
         rng: Pcg64Mcg::seed_from_u64(seed),
         pending: Vec::new(),
         next: 0,
-        calm: seed % 2 == 0,
+        calm: seed.is_multiple_of(2),
         calls: Vec::new(),
     };
     for step in 0..steps {
