@@ -170,7 +170,7 @@ impl LiveConfig {
     pub fn parse(file: &str, text: &str, resolve: Resolve<'_>) -> Result<Self, Problems> {
         let document = Document::parse(file, text)?;
         let raw: raw::Raw = document.read("")?;
-        let resolved = RefCell::default();
+        let resolved: RefCell<BTreeMap<_, _>> = RefCell::default();
         let remember = |host: &str, port: u16| {
             let addresses = resolve(host, port)?;
             resolved
