@@ -34,7 +34,7 @@ pub struct View {
 }
 
 /// What the demo saw.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct DemoResult {
     /// The figures.
     pub report: Report,

@@ -142,9 +142,7 @@ fn held(out: &mut String, demo: &DemoResult, lane: &LaneReport, series: &[Sample
     )
     .ok();
     axes(out, &frame, demo.capacity);
-    area(out, &frame, series, "--honest", |s| {
-        (0, calls(&s.honest))
-    });
+    area(out, &frame, series, "--honest", |s| (0, calls(&s.honest)));
     area(out, &frame, series, "--attacker", |s| {
         let honest = calls(&s.honest);
         (honest, honest + calls(&s.attacker))
@@ -380,10 +378,7 @@ fn notes(out: &mut String, demo: &DemoResult) {
 }
 
 fn percent(share: Option<Share>) -> String {
-    share.map_or_else(
-        || "-".to_owned(),
-        |s| format!("{:.0}%", s.estimate * 100.0),
-    )
+    share.map_or_else(|| "-".to_owned(), |s| format!("{:.0}%", s.estimate * 100.0))
 }
 
 /// A lane's name for people.

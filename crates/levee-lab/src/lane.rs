@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use levee_policy::selective::Config;
+use levee_proxy::sip::Snapshot;
 
 use crate::callee::{Callee, CalleeConfig, CalleeResult};
 use crate::defended::Front;
@@ -64,7 +65,7 @@ pub struct LaneResult {
     /// Calls held by the server over time.
     pub held: Vec<(f64, u32)>,
     /// The front's counters.
-    pub front: Option<serde_json::Value>,
+    pub front: Option<Snapshot>,
 }
 
 /// A lane at work.
@@ -88,7 +89,8 @@ impl RunningLane {
         let (callers, server, callee) = (bind(any)?, bind(any)?, bind(any)?);
         let (server_addr, callee_addr) = (server.local_addr()?, callee.local_addr()?);
         let front = config.defense.as_ref().map(|defense| {
-            Front::start(server_addr, config.capacity, defense, config.plan.seed)
+            let (k, seed) = (config.capacity, config.plan.seed);
+            Front::start(server_addr, k, defense, config.timers, seed)
         });
         let front = front.transpose()?;
 

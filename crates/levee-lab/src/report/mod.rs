@@ -8,6 +8,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use levee_proxy::sip::Snapshot;
 use serde::Serialize;
 
 use crate::callee::CalleeResult;
@@ -22,7 +23,7 @@ pub use json::to_json;
 pub use table::to_table;
 
 /// The figures of a whole command.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// `lab` or `demo`.
     pub command: &'static str,
@@ -37,7 +38,7 @@ pub struct Report {
 }
 
 /// One lane at one point.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct LaneReport {
     /// The lane's name.
     pub name: String,
@@ -56,7 +57,7 @@ pub struct LaneReport {
     /// The callee's own counters.
     pub callee: CalleeResult,
     /// The front's own counters, one entry a run; empty without a front.
-    pub front: Vec<serde_json::Value>,
+    pub front: Vec<Snapshot>,
     /// How well the callers kept to their plan.
     pub callers: Callers,
 }

@@ -10,8 +10,8 @@ mod tests;
 
 use std::time::Duration;
 
-use levee_policy::selective::{Config, Kind as DefenseKind, MaxDuration};
 use levee_policy::Span;
+use levee_policy::selective::{Config, Kind as DefenseKind, MaxDuration};
 use levee_proxy::config::document::Document;
 use levee_proxy::config::problem::{Problem, Problems};
 use serde::Serialize;
@@ -417,13 +417,7 @@ impl Reader<'_> {
             }
             RawRate::Erlang { blocking } => {
                 let remedy = "write 0.01 for one call in a hundred that finds all lines busy";
-                self.range(
-                    "honest.rate.erlang.blocking",
-                    blocking,
-                    1e-9,
-                    0.999,
-                    remedy,
-                );
+                self.range("honest.rate.erlang.blocking", blocking, 1e-9, 0.999, remedy);
                 Rate::Blocking(blocking)
             }
         }

@@ -80,7 +80,7 @@ fn warnings_are_said_and_do_no_harm() {
     );
     assert_eq!(
         json["effective"]["sip"][0]["limits"]["message_bytes_max"],
-        "65535B"
+        65_535
     );
     assert_eq!(error, "");
 }

@@ -1,4 +1,4 @@
-//! How many calls a second the lab's own callers, server and callee carry without a front: `direct [RATE] [SECONDS]`.
+//! How many calls a second the lab's own callers, server and callee carry without a front: `lab_direct [RATE] [SECONDS]`.
 
 use std::time::Duration;
 
