@@ -1,4 +1,5 @@
 //! The program as a user runs it.
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 mod config;
 mod help;
