@@ -274,8 +274,7 @@ impl Callee {
         let Some(to) = self.config.register.clone().filter(|r| user < r.users) else {
             return;
         };
-        self.timers
-            .set(now + REGISTER_GAP, Due::Register(user + 1));
+        self.timers.set(now + REGISTER_GAP, Due::Register(user + 1));
         let (local, server) = (self.core.local(), to.server);
         // No call has this key: the answer is told by its method.
         let owner = Owner {

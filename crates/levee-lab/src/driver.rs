@@ -38,11 +38,7 @@ const DATAGRAM_BYTES_MAX: usize = 65_535;
 
 /// A UDP socket for a role. Port 0 takes a free one.
 pub(crate) fn bind(addr: SocketAddr) -> io::Result<std::net::UdpSocket> {
-    let socket = Socket::new(
-        Domain::for_address(addr),
-        Type::DGRAM,
-        Some(Protocol::UDP),
-    )?;
+    let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
     // The kernel grants what its limit allows; less is no error.
     socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES).ok();
     socket.set_send_buffer_size(SOCKET_BUFFER_BYTES).ok();

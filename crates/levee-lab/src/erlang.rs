@@ -47,7 +47,10 @@ mod tests {
             (1, 0.5, 1.0, 1e-9),
         ] {
             let found = load_for(lines, target);
-            assert!((found - load).abs() < tolerance, "{lines} {target}: {found}");
+            assert!(
+                (found - load).abs() < tolerance,
+                "{lines} {target}: {found}"
+            );
         }
         // M/M/24/24 at 4.75 arrivals of mean 5: the exact long-run value.
         assert!((blocking(24, 23.75) - 0.141_124_73).abs() < 1e-7);

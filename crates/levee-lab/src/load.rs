@@ -528,8 +528,7 @@ impl Role for Load {
                     method,
                 } => self.request(now, transaction, method, &message, out),
                 Incoming::Ack => {
-                    let call =
-                        Owner::of_request(&message).and_then(|o| self.calls.get_mut(o.call));
+                    let call = Owner::of_request(&message).and_then(|o| self.calls.get_mut(o.call));
                     if let Some(reinvite) = call.and_then(|c| c.reinvite.take()) {
                         self.core.acknowledged(reinvite);
                     }

@@ -308,7 +308,9 @@ impl Pbx {
             uri,
             to: proxy.unwrap_or(*at),
         };
-        let caller = message.from().map_or(&b"sip:anonymous@invalid"[..], |f| f.uri);
+        let caller = message
+            .from()
+            .map_or(&b"sip:anonymous@invalid"[..], |f| f.uri);
         let tag = owner.tag();
         let sdp = if message.body().is_empty() {
             &self.sdp
@@ -353,8 +355,7 @@ impl Pbx {
                 self.core.cancel(now, call.b_invite, out);
             }
             (Method::Invite, 101..200) => {
-                self.core
-                    .respond(now, call.a_invite, code, out, no_body);
+                self.core.respond(now, call.a_invite, code, out, no_body);
             }
             (Method::Invite, 200..300) => self.callee_answered(now, owner, message, out),
             (Method::Invite, 300..) => self.callee_refused(now, owner.call, code, out),
@@ -412,8 +413,7 @@ impl Pbx {
             return;
         };
         if call.state == State::Setup {
-            self.core
-                .respond(now, call.a_invite, code, out, no_body);
+            self.core.respond(now, call.a_invite, code, out, no_body);
             self.result.failed += 1;
             self.release(now, key);
         }
@@ -584,11 +584,13 @@ impl Pbx {
             }
             for listed in name_addrs(contact.value).map_while(Result::ok) {
                 let own = listed.item.params.get(b"expires").flatten();
-                let expires = own.and_then(number).or(header).unwrap_or(REGISTER_EXPIRES_S);
+                let expires = own
+                    .and_then(number)
+                    .or(header)
+                    .unwrap_or(REGISTER_EXPIRES_S);
                 if expires == 0 {
                     self.contacts.remove(&user);
-                } else if self.contacts.len() < CONTACTS_MAX || self.contacts.contains_key(&user)
-                {
+                } else if self.contacts.len() < CONTACTS_MAX || self.contacts.contains_key(&user) {
                     let contact = Contact {
                         uri: listed.item.uri.to_vec(),
                         until: now + Duration::from_secs(expires.into()),

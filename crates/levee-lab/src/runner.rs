@@ -158,7 +158,10 @@ pub(crate) fn report(
             LaneReport::new(name, at, &scenario.run, results)
         })
         .collect();
-    let late = lanes.iter().map(|l| l.callers.late_max_ms).fold(0.0, f64::max);
+    let late = lanes
+        .iter()
+        .map(|l| l.callers.late_max_ms)
+        .fold(0.0, f64::max);
     let mut warnings = Vec::new();
     if late > LATE_MAX_MS {
         warnings.push(format!(

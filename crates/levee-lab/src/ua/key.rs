@@ -77,8 +77,7 @@ impl<T> Slab<T> {
     /// The key that the next [`Slab::insert`] will give.
     pub(crate) fn next_key(&self) -> Key {
         let index = self.free.last().copied();
-        let index =
-            index.unwrap_or_else(|| u32::try_from(self.slots.len()).unwrap_or(u32::MAX));
+        let index = index.unwrap_or_else(|| u32::try_from(self.slots.len()).unwrap_or(u32::MAX));
         let slot = self.slots.get(index as usize);
         Key {
             index,

@@ -12,11 +12,9 @@ mod outbox;
 mod timers;
 mod transaction;
 
-pub(crate) use dialog::{
-    Dialog, send_ack, send_in_dialog, session_answer, silent_sdp, sip_addr,
-};
+pub(crate) use dialog::{Dialog, send_ack, send_in_dialog, session_answer, silent_sdp, sip_addr};
 pub(crate) use key::{Key, Slab};
 pub(crate) use outbox::Outbox;
 pub(crate) use timers::Timers;
-pub(crate) use transaction::{no_body, Core, Expired, Incoming, Outgoing, Owner, Side};
+pub(crate) use transaction::{Core, Expired, Incoming, Outgoing, Owner, Side, no_body};
 pub use transaction::{Traffic, TransactionTimers};

@@ -326,7 +326,13 @@ impl Core {
     pub(crate) fn write_ack(&mut self, uri: &[u8], rest: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(400);
         self.acks = self.acks.wrapping_add(1);
-        write_head(&mut bytes, self.local, "ACK", uri, Key::of_no_place(self.acks));
+        write_head(
+            &mut bytes,
+            self.local,
+            "ACK",
+            uri,
+            Key::of_no_place(self.acks),
+        );
         rest(&mut bytes);
         bytes
     }
@@ -361,8 +367,7 @@ impl Core {
             timer: 0,
             cancel: None,
         });
-        self.timers
-            .set(now + self.base.t1, Due::Client(cancel, 0));
+        self.timers.set(now + self.base.t1, Due::Client(cancel, 0));
         if let Some(client) = self.clients.get_mut(invite) {
             client.cancel = Some(cancel);
         }
