@@ -89,9 +89,9 @@ fn introduction(out: &mut String, demo: &DemoResult) {
     .ok();
     for lane in &demo.report.lanes {
         let half = &lane.second_half.honest;
-        write!(
+        writeln!(
             out,
-            "<li><b>{}</b>of honest calls in the second half lasted as long as the caller wanted: <strong>{}</strong> ({} of {})</li>\n",
+            "<li><b>{}</b>of honest calls in the second half lasted as long as the caller wanted: <strong>{}</strong> ({} of {})</li>",
             percent(half.complete_share),
             escape(&title(&lane.name)),
             half.complete,
@@ -177,10 +177,10 @@ fn axes(out: &mut String, frame: &Frame, capacity: u32) {
     let step = (capacity / 4).max(1);
     for value in (0..=capacity).step_by(step as usize) {
         let y = frame.y(f64::from(value));
-        write!(
+        writeln!(
             out,
             "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-             <text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{value}</text>\n",
+             <text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{value}</text>",
             WIDTH - RIGHT,
             LEFT - 6.0,
             y + 4.0
@@ -190,18 +190,18 @@ fn axes(out: &mut String, frame: &Frame, capacity: u32) {
     let step = nice_step(frame.x_max);
     let mut at = 0.0;
     while at <= frame.x_max {
-        write!(
+        writeln!(
             out,
-            "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{at:.0}</text>\n",
+            "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{at:.0}</text>",
             frame.x(at),
             HEIGHT - BOTTOM + 16.0
         )
         .ok();
         at += step;
     }
-    write!(
+    writeln!(
         out,
-        "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">seconds</text>\n",
+        "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">seconds</text>",
         (LEFT + WIDTH - RIGHT) / 2.0,
         HEIGHT - 6.0
     )
@@ -354,9 +354,9 @@ fn row(out: &mut String, kind: &str, r: &KindReport) {
     let setup = r
         .setup_ms
         .map_or_else(|| "-".to_owned(), |l| format!("{:.0} ms", l.p50));
-    write!(
+    writeln!(
         out,
-        "<tr><td>{kind}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{share}</td><td>{stay}</td><td>{setup}</td></tr>\n",
+        "<tr><td>{kind}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{share}</td><td>{stay}</td><td>{setup}</td></tr>",
         r.attempted,
         r.complete,
         r.incomplete,
@@ -366,10 +366,10 @@ fn row(out: &mut String, kind: &str, r: &KindReport) {
 }
 
 fn notes(out: &mut String, demo: &DemoResult) {
-    write!(
+    writeln!(
         out,
         "<p class=\"soft\">In brackets the 95% interval (Wilson) given the number of calls. A call that was connected when the run ended \
-         counts as lasted. The first half mostly shows how long the places take to fill. Seed {}.</p>\n",
+         counts as lasted. The first half mostly shows how long the places take to fill. Seed {}.</p>",
         demo.report.seed
     )
     .ok();

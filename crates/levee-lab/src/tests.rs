@@ -258,41 +258,118 @@ fn refusals_reach_the_caller() {
     assert_eq!((pbx.failed, pbx.held), (load.calls.len() as u64, 0));
 }
 
+/// Lets roles talk in virtual time, without sockets: a datagram arrives at once.
+fn talk(until: Duration, roles: &mut [(SocketAddr, &mut dyn Role)]) {
+    let (mut now, mut out) = (Duration::ZERO, Outbox::default());
+    let mut wire = std::collections::VecDeque::new();
+    while now < until {
+        for (from, role) in roles.iter_mut() {
+            role.tick(now, &mut out);
+            wire.extend(out.iter().map(|(to, d)| (*from, to, d.to_vec())));
+            out.clear();
+        }
+        while let Some((from, to, datagram)) = wire.pop_front() {
+            let Some((_, role)) = roles.iter_mut().find(|(at, _)| *at == to) else {
+                continue;
+            };
+            role.receive(now, from, &datagram, &mut out);
+            wire.extend(out.iter().map(|(next, d)| (to, next, d.to_vec())));
+            out.clear();
+        }
+        let next = roles.iter().filter_map(|(_, role)| role.deadline()).min();
+        now = next.unwrap_or(until);
+    }
+}
+
 #[test]
 fn only_registered_users_are_found_without_a_default_route() {
+    let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let (callers, server, answers) = (at(1), at(2), at(3));
     let users = 5_000;
-    let bench = Bench::start(
-        TransactionTimers::default(),
-        |p| p.default_route = None,
-        |c, server| {
-            c.register = Some(Register {
-                server,
-                next_hop: server,
-                users,
-            });
-        },
+    let callee = CalleeConfig {
+        register: Some(Register {
+            server,
+            next_hop: server,
+            users,
+        }),
+        ..CalleeConfig::default()
+    };
+    let mut callee = Callee::new(answers, callee);
+    let pbx = PbxConfig {
+        default_route: None,
+        ..PbxConfig::new(100, answers)
+    };
+    let mut pbx = Pbx::new(server, pbx, HeldSeries::default());
+    let plan = plan(200.0, 0.0, ms(1), ms(7_000));
+    let load = LoadConfig::new(server, server, plan.until);
+    let mut load = Load::new(callers, load, plan.schedule(), Board::default());
+    talk(
+        Duration::from_secs(60),
+        &mut [
+            (callers, &mut load),
+            (server, &mut pbx),
+            (answers, &mut callee),
+        ],
     );
-    // Registering takes a millisecond each; the calls begin when it is over.
-    let mut plan = plan(200.0, 0.0, ms(1), ms(7_000));
+    assert_eq!(callee.result().registered, u64::from(users));
+    assert_eq!(pbx.result().contacts, u64::from(users));
+    // A user registers each millisecond: by 5 s all have.
+    let calls = load.into_result().calls;
+    let (mut found, mut not_found) = (0, 0);
+    for (arrival, call) in plan.schedule().zip(&calls) {
+        if arrival.at >= ms(5_000) {
+            let known = arrival.callee < users;
+            assert_eq!(call.status, if known { 200 } else { 404 }, "{arrival:?}");
+            found += u32::from(known);
+            not_found += u32::from(!known);
+        }
+    }
+    assert!(found > 100 && not_found > 100, "{found} {not_found}");
+}
+
+#[test]
+fn a_run_that_is_stopped_counts_what_is_connected() {
+    let config = LaneConfig::new(1_000, plan(0.0, 50.0, ms(1), Duration::from_secs(3_600)));
+    let lane = RunningLane::start(&config).unwrap();
+    while lane.board().last().attacker.in_call < 10 {
+        std::thread::sleep(ms(5));
+    }
+    let load = lane.finish().unwrap().load;
+    let connected = load.calls.iter().filter(|c| c.setup.is_some());
+    let (mut n, mut longest) = (0, Duration::ZERO);
+    for call in connected {
+        assert_eq!(
+            (call.outcome, call.still_connected),
+            (Outcome::Complete, true)
+        );
+        longest = longest.max(call.got);
+        n += 1;
+    }
+    assert!(n >= 10 && longest > ms(100), "{n} {longest:?}");
+}
+
+#[test]
+fn a_server_that_is_gone_is_given_up_after_64_t1() {
+    let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    // One call, at 1 s.
+    let mut plan = plan(1.0, 0.0, ms(1), ms(1_500));
     plan.arrivals = Arrivals::Even;
-    let calls: Vec<_> = plan.schedule().filter(|a| a.at >= ms(6_000)).collect();
-    let load = wait(bench.callers(bench.server, &plan, |_| {}));
-    let late = load.calls.iter().rev().take(calls.len());
-    let wanted = calls
-        .iter()
-        .rev()
-        .map(|a| if a.callee < users { 200 } else { 404 });
-    let found: Vec<u16> = late.map(|c| c.status).collect();
-    assert_eq!(found, wanted.collect::<Vec<u16>>());
-    let (pbx, callee) = bench.stop();
+    let mut config = LoadConfig::new(at(2), at(2), Duration::from_secs(60));
+    config.ring_timeout = Duration::from_secs(300);
+    let mut load = Load::new(at(1), config, plan.schedule(), Board::default());
+    talk(Duration::from_secs(100), &mut [(at(1), &mut load)]);
+    let result = load.into_result();
+    // Timer A: sendings at 0, 0.5, 1.5, 3.5, 7.5, 15.5 and 31.5 s (RFC 3261 section 17.1.1.2).
     assert_eq!(
-        (callee.registered, pbx.contacts),
-        (users.into(), users.into())
+        (result.calls[0].status, result.traffic.retransmitted),
+        (408, 6)
     );
 }
 
-/// Passes datagrams between callers and a server, and loses some.
+/// Passes datagrams between callers and a server, and loses some. It puts itself into the Contact of each, so that the
+/// requests inside a dialog come its way too.
 struct Lossy {
+    own: SocketAddr,
     server: SocketAddr,
     caller: Option<SocketAddr>,
     loss: f64,
@@ -308,10 +385,18 @@ impl Role for Lossy {
             self.caller = Some(from);
             Some(self.server)
         };
-        if (self.rng.next_u32() as f64) < self.loss * f64::from(u32::MAX) {
+        if f64::from(self.rng.next_u32()) < self.loss * f64::from(u32::MAX) {
             self.lost += 1;
         } else if let Some(to) = to {
-            out.push(to, datagram);
+            let text = String::from_utf8(datagram.to_vec()).unwrap();
+            let lines = text.split_inclusive("\r\n").map(|line| {
+                if line.starts_with("Contact:") {
+                    line.replace(&from.to_string(), &self.own.to_string())
+                } else {
+                    line.to_owned()
+                }
+            });
+            out.push(to, lines.collect::<String>().as_bytes());
         }
     }
 
@@ -334,6 +419,7 @@ fn one_datagram_in_five_may_be_lost() {
     let socket = bind(ANY).unwrap();
     let relay_at = socket.local_addr().unwrap();
     let relay = Lossy {
+        own: relay_at,
         server: bench.server,
         caller: None,
         loss: 0.2,
@@ -374,8 +460,10 @@ fn levee_in_the_middle_keeps_honest_calls_alive() {
     let mut config = LaneConfig::new(24, plan(25.5, 25.5, ms(300), ms(6_000)));
     config.ring = ms(10);
     let bare = run(&config);
-    let mut defense = levee_policy::selective::Config::default();
-    defense.round = levee_policy::Span::from_millis(10);
+    let mut defense = levee_policy::selective::Config {
+        round: levee_policy::Span::from_millis(10),
+        ..Default::default()
+    };
     defense.drop_factor.mean_call = levee_policy::Span::from_millis(300);
     config.defense = Some(defense);
     let defended = run(&config);
