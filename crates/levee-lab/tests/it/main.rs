@@ -1,0 +1,5 @@
+//! Integration tests of the lab.
+
+mod peers_attack;
+mod peers_defended;
+mod peers_smoke;
