@@ -2,6 +2,10 @@
 //!
 //! `fast` is the machine as it runs. `naive` is only the choice of the victim, drawn in `O(k)` as the strategy is defined,
 //! without tables, look-ups or bookkeeping: a lower bound of what a plain implementation costs.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a bench stops at what it did not expect"
+)]
 
 #[path = "../tests/reference/mod.rs"]
 mod reference;

@@ -10,15 +10,18 @@ pub(crate) fn unit<R: Rng + ?Sized>(rng: &mut R) -> f64 {
 
 /// A whole number in `[0, n)`, without bias (Lemire's multiply and reject); 0 when `n` is 0.
 pub(crate) fn below<R: Rng + ?Sized>(rng: &mut R, n: u64) -> u64 {
-    if n == 0 {
-        return 0;
-    }
-    loop {
+    /// A try fails with less than 1/2, and for `n` below 2^33 with less than 2^-31: the last is reached only if the generator
+    /// is broken, and then the draw must still end.
+    const TRIES_MAX: usize = 64;
+    let mut drawn = 0;
+    for _ in 0..TRIES_MAX {
         let wide = u128::from(rng.next_u64()) * u128::from(n);
         let low = wide as u64;
+        drawn = (wide >> 64) as u64;
         // The costly remainder is needed only when `low` could lie in the biased part.
         if low >= n || low >= n.wrapping_neg() % n {
-            return (wide >> 64) as u64;
+            break;
         }
     }
+    drawn
 }

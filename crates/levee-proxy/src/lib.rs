@@ -1,6 +1,9 @@
 //! The live fronts of Levee.
 
+pub mod admin;
 pub mod config;
 mod driver;
+pub mod log;
+pub mod metrics;
 pub mod recorder;
 pub mod sip;

@@ -149,3 +149,54 @@ impl<'a> Cursor<'a> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        let table = [
+            ("0", Some(0)),
+            ("007", Some(7)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            ("00000000000000000000000000001", Some(1)),
+            ("", None),
+            ("+1", None),
+            ("1 ", None),
+            ("\u{661}", None),
+        ];
+        for (text, want) in table {
+            assert_eq!(number(text.as_bytes()), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_quoted_string_ends_at_a_quote_that_is_not_escaped() {
+        let table = [
+            (r#""""#, Some(2)),
+            (r#""a"b"#, Some(3)),
+            (r#""\"""#, Some(4)),
+            (r#""\\""#, Some(4)),
+            (r#""\\\""#, None),
+            (r#""\"#, None),
+            (r#"""#, None),
+            (r#"a"#, None),
+            ("", None),
+        ];
+        for (text, want) in table {
+            let mut c = Cursor::new(text.as_bytes());
+            assert_eq!(c.quoted().map(<[u8]>::len), want, "{text:?}");
+            assert_eq!(c.at(), want.unwrap_or(0), "no move on failure: {text:?}");
+        }
+    }
+
+    #[test]
+    fn trim_takes_white_space_at_both_ends_only() {
+        assert_eq!(trim(b" \t\r\n a b\r\n\t "), b"a b");
+        assert_eq!(trim(b"a"), b"a");
+        assert_eq!(trim(b" \r\n "), b"");
+        assert_eq!(trim(b"\x0ba\0"), b"\x0ba\0");
+    }
+}

@@ -496,3 +496,233 @@ fn lines_with_unknown_tags<'a>(msg: &Message<'a>) -> impl Iterator<Item = &'a [u
         .map(|h| h.value)
         .filter(|v| unknown_tags(v).next().is_some())
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::wire::Scanner;
+
+    /// A good request, with one piece of it replaced.
+    fn changed(from: &str, to: &str) -> String {
+        const GOOD: &str = "INVITE sip:b@x SIP/2.0\r\nVia: SIP/2.0/UDP a;branch=z9hG4bK1\r\n\
+            From: <sip:a@x>;tag=1\r\nTo: <sip:b@x>\r\nCall-ID: c\r\nCSeq: 1 INVITE\r\n\
+            Max-Forwards: 70\r\nContact: <sip:a@y>\r\nl: 0\r\n\r\n";
+        assert!(from.is_empty() || GOOD.contains(from));
+        GOOD.replacen(from, to, 1)
+    }
+
+    /// Code and cause of the refusal.
+    fn refusal(text: &str) -> Option<(u16, &'static str)> {
+        let mut scanner = Scanner::default();
+        let msg = scanner.scan(text.as_bytes()).unwrap();
+        request(&msg).err().map(|no| (no.code, no.cause))
+    }
+
+    #[test]
+    fn the_parts_are_those_of_the_message() {
+        let text = changed("", "");
+        let mut scanner = Scanner::default();
+        let msg = scanner.scan(text.as_bytes()).unwrap();
+        let parts = request(&msg).unwrap();
+        assert_eq!(parts.method, Method::Invite);
+        assert_eq!(parts.uri.bytes, b"sip:b@x");
+        assert_eq!(parts.via.branch(), Some(&b"z9hG4bK1"[..]));
+        assert_eq!(parts.from.tag(), Some(&b"1"[..]));
+        assert_eq!(parts.to.uri, b"sip:b@x");
+        assert_eq!(parts.call_id, b"c");
+        assert_eq!(parts.cseq.number, 1);
+        assert_eq!(parts.max_forwards, Some(70));
+    }
+
+    #[test]
+    fn a_header_that_stands_once_may_not_stand_twice() {
+        let table = [
+            ("f: <sip:a@x>;tag=1", true),
+            ("To: <sip:b@x>", true),
+            ("i: c", true),
+            ("CSeq: 1 INVITE", true),
+            ("Max-Forwards: 70", true),
+            ("Content-Length: 0", true),
+            ("c: a/b\r\nContent-Type: a/b", true),
+            ("Expires: 1\r\nExpires: 1", true),
+            ("x: 90\r\nSession-Expires: 90", true),
+            ("Min-SE: 90\r\nMin-SE: 90", true),
+            ("r: <sip:z>\r\nRefer-To: <sip:z>", true),
+            ("m: <sip:a@y>", true),
+            (
+                "c: a/b\r\nExpires: 1\r\nx: 90\r\nMin-SE: 90\r\nr: <sip:z>",
+                false,
+            ),
+            ("Via: SIP/2.0/UDP b", false),
+            ("Supported: a\r\nk: a", false),
+            ("Subject: a\r\nSubject: b", false),
+        ];
+        for (lines, twice) in table {
+            let text = changed("l: 0\r\n", &["l: 0\r\n", lines, "\r\n"].concat());
+            let want = twice.then_some((400, TWICE));
+            assert_eq!(refusal(&text), want, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn what_must_be_there() {
+        for (line, header) in [
+            ("Via: SIP/2.0/UDP a;branch=z9hG4bK1\r\n", "Via"),
+            ("From: <sip:a@x>;tag=1\r\n", "From"),
+            ("To: <sip:b@x>\r\n", "To"),
+            ("Call-ID: c\r\n", "Call-ID"),
+            ("CSeq: 1 INVITE\r\n", "CSeq"),
+        ] {
+            let text = changed(line, "");
+            let mut scanner = Scanner::default();
+            let msg = scanner.scan(text.as_bytes()).unwrap();
+            let no = request(&msg).unwrap_err();
+            assert_eq!((no.code, no.cause), (400, MISSING));
+            assert_eq!(no.reason.strip_prefix("Missing "), Some(header));
+            assert_eq!(no.answerable, header != "Via");
+        }
+        for line in ["Max-Forwards: 70\r\n", "Contact: <sip:a@y>\r\n", "l: 0\r\n"] {
+            assert_eq!(refusal(&changed(line, "")), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_of_several_faults_counts() {
+        let no = |parts: &[(&str, &str)]| {
+            let text = parts
+                .iter()
+                .fold(changed("", ""), |t, (from, to)| t.replacen(from, to, 1));
+            refusal(&text)
+        };
+        let (version, line) = (("SIP/2.0\r\n", "SIP/4.0\r\n"), ("l: 0", "l; 0"));
+        let (uri, hops) = (("sip:b@x ", "news:b "), ("s: 70", "s: 0"));
+        let option = ("l: 0", "Proxy-Require: o\r\nl: 0");
+        assert_eq!(no(&[version, line]), Some((505, "bad_version")));
+        assert_eq!(no(&[line, uri]), Some((400, "bad_header_line")));
+        assert_eq!(no(&[uri, hops]), Some((416, "unknown_scheme")));
+        assert_eq!(no(&[hops, option]), Some((483, "too_many_hops")));
+        assert_eq!(no(&[option]), Some((420, "unsupported_option")));
+    }
+
+    #[test]
+    fn an_option_list_without_tags_asks_for_nothing() {
+        let with = |v: &str| {
+            refusal(&changed(
+                "l: 0",
+                &["Proxy-Require:", v, "\r\nl: 0"].concat(),
+            ))
+        };
+        assert_eq!(with(""), None);
+        assert_eq!(with(" , ,"), None);
+        assert_eq!(with(" ,a"), Some((420, "unsupported_option")));
+    }
+
+    #[test]
+    fn max_forwards_at_its_bounds() {
+        let read = |v: &str| {
+            let text = changed("s: 70", &["s: ", v].concat());
+            let mut scanner = Scanner::default();
+            let msg = scanner.scan(text.as_bytes()).unwrap();
+            request(&msg).map(|p| p.max_forwards).map_err(|no| no.code)
+        };
+        assert_eq!(read("1"), Ok(Some(1)));
+        assert_eq!(read("255"), Ok(Some(255)));
+        assert_eq!(read("256"), Ok(None));
+        assert_eq!(read("18446744073709551616"), Ok(None));
+        for (bad, code) in [
+            ("0", 483),
+            ("000", 483),
+            ("", 400),
+            ("-1", 400),
+            ("7 0", 400),
+        ] {
+            assert_eq!(read(bad), Err(code), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn where_a_response_may_go() {
+        let table = [
+            ("a", false),
+            ("192.0.2.1", false),
+            ("255.255.255.255", true),
+            ("223.255.255.255", false),
+            ("224.0.0.0", true),
+            ("239.255.255.255", true),
+            ("240.0.0.1", false),
+            ("0.0.0.0", true),
+            ("[::]", true),
+            ("[::1]", false),
+            ("[ff02::1]", true),
+            ("[fe80::1]", false),
+            ("[::ffff:224.0.0.1]", true),
+            ("[::ffff:192.0.2.1]", false),
+            // `received` counts before the sent-by, and `maddr` before both.
+            ("255.255.255.255;received=192.0.2.1", false),
+            ("192.0.2.1;received=224.0.0.1", true),
+            ("192.0.2.1;received=ff02::1", true),
+            ("a;received=224.0.0.1;maddr=192.0.2.1", false),
+            ("a;received=192.0.2.1;maddr=224.0.0.1", true),
+        ];
+        for (rest, want) in table {
+            let value = ["SIP/2.0/UDP ", rest].concat();
+            let via = vias(value.as_bytes()).next().unwrap().unwrap().item;
+            assert_eq!(goes_to_many(&via), want, "{rest}");
+        }
+    }
+
+    #[test]
+    fn a_response_needs_what_a_request_needs() {
+        const GOOD: &str = "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP a;branch=z9hG4bK1\r\n\
+            Via: SIP/2.0/UDP b\r\nFrom: <sip:a@x>\r\nTo: <sip:b@x>;tag=2\r\nCall-ID: c\r\n\
+            CSeq: 1 INVITE\r\nContact: what?\r\n\r\n";
+        let read = |from: &str, to: &str| {
+            let text = GOOD.replacen(from, to, 1);
+            let mut scanner = Scanner::default();
+            let msg = scanner.scan(text.as_bytes()).unwrap();
+            response(&msg).map(|p| (p.code, p.via_count_at_least_2))
+        };
+        assert_eq!(read("", ""), Ok((200, true)));
+        assert_eq!(read("Via: SIP/2.0/UDP b\r\n", ""), Ok((200, false)));
+        assert_eq!(read("UDP b", "UDP 224.0.0.1"), Err("via_to_many"));
+        assert_eq!(read("UDP a", "UDP 224.0.0.1"), Ok((200, true)), "our own");
+        assert_eq!(read("2.0/UDP a", "3.0/UDP a"), Err("bad_via"));
+        assert_eq!(read("Call-ID: c\r\n", ""), Err(MISSING));
+        assert_eq!(read("<sip:a@x>", "<sip:a@x"), Err("bad_from"));
+        assert_eq!(read("<sip:b@x>", "<sip:b@x"), Err("bad_to"));
+        assert_eq!(read("1 INVITE", "2147483648 INVITE"), Err("bad_cseq"));
+        assert_eq!(read("To:", "T "), Err("bad_header_line"));
+        let mut scanner = Scanner::default();
+        let text = changed("", "");
+        let msg = scanner.scan(text.as_bytes()).unwrap();
+        assert_eq!(response(&msg).err(), Some("not_a_response"));
+        let msg = scanner.scan(GOOD.as_bytes()).unwrap();
+        assert_eq!(request(&msg).unwrap_err().cause, "not_a_request");
+    }
+
+    #[test]
+    fn every_defect_has_a_label_of_its_own() {
+        let kinds = [
+            DefectKind::StartLine,
+            DefectKind::StartLineSpaces,
+            DefectKind::StatusCode,
+            DefectKind::Truncated,
+            DefectKind::BareLineEnd,
+            DefectKind::HeaderLine,
+            DefectKind::TooManyHeaders,
+            DefectKind::TooLarge,
+            DefectKind::ContentLength,
+        ];
+        let mut labels: Vec<_> = kinds.iter().map(|k| defect_cause(*k)).collect();
+        labels.sort_unstable();
+        labels.dedup();
+        assert_eq!(labels.len(), kinds.len());
+        for kind in kinds {
+            let large = matches!(kind, DefectKind::TooManyHeaders | DefectKind::TooLarge);
+            assert_eq!(defect_no(kind).code, if large { 513 } else { 400 });
+        }
+    }
+}

@@ -573,3 +573,6 @@ impl<'a> Message<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

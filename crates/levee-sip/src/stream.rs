@@ -7,12 +7,14 @@ use core::fmt;
 
 use memchr::memmem;
 
+use crate::chars::{number, trim};
+
 /// What the start of a stream's buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Nothing whole yet: read more.
     More,
-    /// A keep-alive of this many bytes. A double CR LF (a ping) wants a single one (a pong) as its answer.
+    /// Line ends between messages. A double CR LF (a ping) wants a single one (a pong) as its answer.
     KeepAlive {
         /// Bytes to drop.
         bytes: usize,
@@ -34,7 +36,7 @@ pub enum StreamError {
     HeadersTooLarge,
     /// Header and body pass the limit.
     MessageTooLarge,
-    /// There is no Content-Length, or one that is not a number.
+    /// There is no Content-Length, one that is not a number, or two that differ.
     NoLength,
 }
 
@@ -50,67 +52,241 @@ impl fmt::Display for StreamError {
 
 impl core::error::Error for StreamError {}
 
-/// Looks for a message at the start of `buffer`. `searched` is what an earlier call on a shorter buffer has already
-/// looked through; it is kept up to date, and belongs at 0 when the buffer's start is dropped.
+/// What earlier calls of [`next`] have learnt of a buffer that has only grown since, so that no byte is read twice.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    searched: usize,
+    message_bytes: Option<usize>,
+}
+
+/// Looks for a message at the start of `buffer`. After [`Next::More`] the same bytes and further ones are expected,
+/// after anything else the bytes it told of are to be dropped; `progress` follows by itself, and starts as its default.
 ///
 /// # Errors
 /// When the stream cannot be followed any further; answer nothing and close it.
 pub fn next(
     buffer: &[u8],
-    searched: &mut usize,
+    progress: &mut Progress,
     message_bytes_max: usize,
 ) -> Result<Next, StreamError> {
-    let blank = buffer
+    if let Some(b'\r' | b'\n') = buffer.first() {
+        return Ok(keep_alive(buffer));
+    }
+    if progress.message_bytes.is_none() {
+        let from = progress.searched.saturating_sub(BLANK.len() - 1);
+        let Some(found) = memmem::find(buffer.get(from..).unwrap_or_default(), BLANK) else {
+            progress.searched = buffer.len();
+            return if buffer.len() > message_bytes_max {
+                Err(StreamError::HeadersTooLarge)
+            } else {
+                Ok(Next::More)
+            };
+        };
+        let head = from + found + BLANK.len();
+        let body = content_length(buffer.get(..head).unwrap_or_default())?;
+        progress.message_bytes = Some(
+            head.checked_add(body)
+                .filter(|n| *n <= message_bytes_max)
+                .ok_or(StreamError::MessageTooLarge)?,
+        );
+    }
+    match progress.message_bytes {
+        Some(bytes) if bytes <= buffer.len() => {
+            *progress = Progress::default();
+            Ok(Next::Message { bytes })
+        }
+        _ => Ok(Next::More),
+    }
+}
+
+/// Two line ends: the end of the headers, and between messages a ping.
+const BLANK: &[u8] = b"\r\n\r\n";
+
+/// A buffer that begins with a line end.
+fn keep_alive(buffer: &[u8]) -> Next {
+    let lead = buffer
         .iter()
         .position(|c| !matches!(c, b'\r' | b'\n'))
         .unwrap_or(buffer.len());
-    if blank > 0 {
-        // A lone CR may be half of a pair.
-        if blank == buffer.len() && blank < 4 && !buffer.ends_with(b"\n") {
-            return Ok(Next::More);
-        }
-        return Ok(Next::KeepAlive {
-            bytes: blank,
-            ping: buffer.starts_with(b"\r\n\r\n"),
-        });
-    }
-    let from = searched.saturating_sub(3);
-    let Some(found) = memmem::find(buffer.get(from..).unwrap_or_default(), b"\r\n\r\n") else {
-        *searched = buffer.len();
-        return if buffer.len() > message_bytes_max {
-            Err(StreamError::HeadersTooLarge)
-        } else {
-            Ok(Next::More)
-        };
-    };
-    let head = from + found + 4;
-    *searched = from + found;
-    let length =
-        content_length(buffer.get(..head).unwrap_or_default()).ok_or(StreamError::NoLength)?;
-    let bytes = head
-        .checked_add(length)
-        .filter(|n| *n <= message_bytes_max)
-        .ok_or(StreamError::MessageTooLarge)?;
-    Ok(if buffer.len() < bytes {
-        Next::More
+    let ends = buffer.get(..lead).unwrap_or_default();
+    let pings_end = memmem::find_iter(ends, BLANK)
+        .last()
+        .map_or(0, |at| at + BLANK.len());
+    // What ends the buffer may be the first part of a ping.
+    let rest = ends.get(pings_end..).unwrap_or_default();
+    let kept = if lead == buffer.len() {
+        (1..BLANK.len())
+            .rev()
+            .find(|&n| rest.ends_with(BLANK.get(..n).unwrap_or_default()))
+            .unwrap_or(0)
     } else {
-        Next::Message { bytes }
-    })
+        0
+    };
+    match lead - kept {
+        0 => Next::More,
+        bytes => Next::KeepAlive {
+            bytes,
+            ping: pings_end > 0,
+        },
+    }
 }
 
-fn content_length(head: &[u8]) -> Option<usize> {
-    let mut rest = head;
-    while let Some(lf) = memchr::memchr(b'\n', rest) {
-        rest = rest.get(lf + 1..)?;
-        let line = rest.get(..memchr::memchr(b'\n', rest).unwrap_or(rest.len()))?;
+/// Content-Length, found as [`crate::wire`] finds it: a folded line is part of the one before.
+fn content_length(head: &[u8]) -> Result<usize, StreamError> {
+    let mut found = None;
+    for line in Lines(head).skip(1) {
         let Some(colon) = memchr::memchr(b':', line) else {
             continue;
         };
-        let name = crate::chars::trim(line.get(..colon)?);
-        if name.eq_ignore_ascii_case(b"Content-Length") || name.eq_ignore_ascii_case(b"l") {
-            let n = crate::chars::number(crate::chars::trim(line.get(colon + 1..)?))?;
-            return usize::try_from(n).ok();
+        let (name, value) = line.split_at(colon);
+        let name = name.trim_ascii_end();
+        if !name.eq_ignore_ascii_case(b"Content-Length") && !name.eq_ignore_ascii_case(b"l") {
+            continue;
+        }
+        let n = number(trim(value.get(1..).unwrap_or_default()))
+            .and_then(|n| usize::try_from(n).ok())
+            .filter(|n| found.is_none_or(|f| f == *n))
+            .ok_or(StreamError::NoLength)?;
+        found = Some(n);
+    }
+    found.ok_or(StreamError::NoLength)
+}
+
+/// Lines with their folds.
+struct Lines<'a>(&'a [u8]);
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let end = memchr::memchr_iter(b'\n', self.0)
+            .map(|lf| lf + 1)
+            .find(|&at| !matches!(self.0.get(at), Some(b' ' | b'\t')))
+            .unwrap_or(self.0.len());
+        let (line, rest) = self.0.split_at(end);
+        self.0 = rest;
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    #[derive(Debug, PartialEq)]
+    enum Got {
+        Message(usize),
+        Ping(usize),
+        Blank(usize),
+        Left(usize),
+        Closed(StreamError),
+    }
+    use Got::{Blank, Closed, Left, Message, Ping};
+
+    fn follow(bytes: &[u8], max: usize) -> Vec<Got> {
+        let (mut at, mut progress, mut out) = (0, Progress::default(), Vec::new());
+        loop {
+            let (got, n) = match next(&bytes[at..], &mut progress, max) {
+                Ok(Next::More) => {
+                    out.push(Left(bytes.len() - at));
+                    return out;
+                }
+                Ok(Next::KeepAlive { bytes, ping: true }) => (Ping(bytes), bytes),
+                Ok(Next::KeepAlive { bytes, ping: false }) => (Blank(bytes), bytes),
+                Ok(Next::Message { bytes }) => (Message(bytes), bytes),
+                Err(e) => {
+                    out.push(Closed(e));
+                    return out;
+                }
+            };
+            out.push(got);
+            at += n;
         }
     }
-    None
+
+    #[test]
+    fn messages_end_where_content_length_says() {
+        let table: &[(&str, &[Got])] = &[
+            ("", &[Left(0)]),
+            ("A\r\nl:0\r\n\r\n", &[Message(10), Left(0)]),
+            ("A\r\nl:2\r\n\r\n", &[Left(10)]),
+            ("A\r\nl:2\r\n\r\nxyB", &[Message(12), Left(1)]),
+            (
+                "A\r\nCONTENT-length \t: 1\r\n\r\nx",
+                &[Message(27), Left(0)],
+            ),
+            // The value on a folded line, and a fold that only looks like a header.
+            ("A\r\nl:\r\n 1\r\n\r\nx", &[Message(14), Left(0)]),
+            (
+                "A\r\nX: y\r\n l: 9\r\nl: 0\r\n\r\n",
+                &[Message(24), Left(0)],
+            ),
+            ("A\r\nl:1\r\nl: 1\r\n\r\nx", &[Message(17), Left(0)]),
+            (
+                "A\r\nl:1\r\nl: 2\r\n\r\nx",
+                &[Closed(StreamError::NoLength)],
+            ),
+            ("A\r\nl:-1\r\n\r\n", &[Closed(StreamError::NoLength)]),
+            ("A\r\nl:\r\n\r\n", &[Closed(StreamError::NoLength)]),
+            ("A\r\nX:1\r\n\r\n", &[Closed(StreamError::NoLength)]),
+            ("l:1\r\n\r\n", &[Closed(StreamError::NoLength)]),
+            (
+                "A\r\nl:18446744073709551615\r\n\r\n",
+                &[Closed(StreamError::MessageTooLarge)],
+            ),
+            (
+                "A\r\nl:18446744073709551616\r\n\r\n",
+                &[Closed(StreamError::NoLength)],
+            ),
+        ];
+        for (text, want) in table {
+            assert_eq!(&follow(text.as_bytes(), 1000)[..], *want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_ping_is_two_line_ends_even_in_pieces() {
+        let table: &[(&str, &[Got])] = &[
+            ("\r\n\r\n", &[Ping(4), Left(0)]),
+            ("\r\n\r\n\r\n\r\n", &[Ping(8), Left(0)]),
+            ("\r\n\r\n\r\n", &[Ping(4), Left(2)]),
+            ("\r", &[Left(1)]),
+            ("\r\n", &[Left(2)]),
+            ("\r\n\r", &[Left(3)]),
+            ("\r\nA", &[Blank(2), Left(1)]),
+            ("\r\n\r\nA", &[Ping(4), Left(1)]),
+            ("\n\n\r", &[Blank(2), Left(1)]),
+            ("\r\r\n", &[Blank(1), Left(2)]),
+        ];
+        for (text, want) in table {
+            assert_eq!(&follow(text.as_bytes(), 1000)[..], *want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_limit_is_the_largest_message_that_passes() {
+        let text = b"A\r\nl:2\r\n\r\nxy";
+        assert_eq!(follow(text, 12), [Message(12), Left(0)]);
+        assert_eq!(follow(text, 11), [Closed(StreamError::MessageTooLarge)]);
+        let open = vec![b'a'; 12];
+        assert_eq!(follow(&open, 12), [Left(12)]);
+        assert_eq!(follow(&open, 11), [Closed(StreamError::HeadersTooLarge)]);
+    }
+
+    #[test]
+    fn a_message_that_comes_byte_by_byte_is_found_at_its_last_byte() {
+        let text = "A\r\nl:5\r\n\r\n12345";
+        let mut progress = Progress::default();
+        for n in 1..text.len() {
+            let got = next(&text.as_bytes()[..n], &mut progress, 100);
+            assert_eq!(got, Ok(Next::More), "{n} bytes");
+        }
+        let got = next(text.as_bytes(), &mut progress, 100);
+        assert_eq!(got, Ok(Next::Message { bytes: text.len() }));
+    }
 }

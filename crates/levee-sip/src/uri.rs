@@ -210,3 +210,151 @@ impl<'a> Uri<'a> {
         matches!(self.scheme, Scheme::Sip | Scheme::Sips)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(text: &str) -> Result<(&str, Option<u16>, usize), Bad> {
+        Host::parse(text.as_bytes())
+            .map(|(h, used)| (core::str::from_utf8(h.name).unwrap(), h.port, used))
+    }
+
+    #[test]
+    fn hosts_and_ports() {
+        let table = [
+            ("a", Ok(("a", None, 1))),
+            ("a.b-c_d.example", Ok(("a.b-c_d.example", None, 15))),
+            ("a;b", Ok(("a", None, 1))),
+            ("a:5060", Ok(("a", Some(5060), 6))),
+            ("a:0", Ok(("a", Some(0), 3))),
+            ("a:1;x", Ok(("a", Some(1), 3))),
+            ("a:65535", Ok(("a", Some(65535), 7))),
+            ("a:000065535", Ok(("a", Some(65535), 11))),
+            ("a:65536", Err(Bad::Port)),
+            ("a:18446744073709551617", Err(Bad::Port)),
+            ("a:", Err(Bad::Port)),
+            ("a:x", Err(Bad::Port)),
+            ("a:-1", Err(Bad::Port)),
+            ("a : 5060 ;x", Ok(("a", Some(5060), 8))),
+            ("a ;x", Ok(("a", None, 1))),
+            ("[::1]", Ok(("::1", None, 5))),
+            ("[::1]:5060", Ok(("::1", Some(5060), 10))),
+            (
+                "[2001:db8::192.0.2.1]",
+                Ok(("2001:db8::192.0.2.1", None, 21)),
+            ),
+            ("::1", Err(Bad::Host)),
+            ("[::1", Err(Bad::Host)),
+            ("[]", Err(Bad::Host)),
+            ("[1.2.3.4]", Err(Bad::Host)),
+            ("[::1%eth0]", Err(Bad::Host)),
+            ("", Err(Bad::Host)),
+            (":5060", Err(Bad::Host)),
+            ("\u{fc}", Err(Bad::Host)),
+        ];
+        for (text, want) in table {
+            assert_eq!(host(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_compared_as_addresses_or_without_case() {
+        let same = |a: &str, b: &str| Host::parse(a.as_bytes()).unwrap().0.same_name(b.as_bytes());
+        assert!(same("Example.COM", "example.com"));
+        assert!(same("[2001:DB8:0::1]", "2001:db8::1"));
+        assert!(same("192.0.2.1", "192.0.2.1"));
+        assert!(!same("192.0.2.1", "192.0.2.10"));
+        assert!(!same("example.com", "example.org"));
+        assert!(!same("example.com", "example.com."));
+    }
+
+    /// Scheme, user, host, port, parameters, headers.
+    type Parts<'a> = (
+        Scheme,
+        &'a str,
+        &'a str,
+        Option<u16>,
+        &'a str,
+        Option<&'a str>,
+    );
+
+    fn parts(text: &str) -> Result<Parts<'_>, Bad> {
+        let s = |b| core::str::from_utf8(b).unwrap();
+        Uri::parse(text.as_bytes()).map(|u| {
+            let host = u.host;
+            let params = s(u.params.bytes());
+            (
+                u.scheme,
+                s(u.user),
+                s(host.name),
+                host.port,
+                params,
+                u.headers.map(s),
+            )
+        })
+    }
+
+    #[test]
+    fn uris() {
+        use Scheme::{Other, Sip, Sips, Tel, Urn};
+        let table = [
+            ("sip:a", Ok((Sip, "", "a", None, "", None))),
+            ("SIP:a", Ok((Sip, "", "a", None, "", None))),
+            (
+                "sips:u@a:1;p?h=v",
+                Ok((Sips, "u", "a", Some(1), ";p", Some("h=v"))),
+            ),
+            ("sip:u:secret@a", Ok((Sip, "u", "a", None, "", None))),
+            ("sip:@a", Ok((Sip, "", "a", None, "", None))),
+            ("sip:u;x=1@a;y", Ok((Sip, "u;x=1", "a", None, ";y", None))),
+            ("sip:u?/;x@a", Ok((Sip, "u?/;x", "a", None, "", None))),
+            ("sip:u%40b@a", Ok((Sip, "u%40b", "a", None, "", None))),
+            ("sip:u%00@a", Ok((Sip, "u%00", "a", None, "", None))),
+            ("sip:\u{fc}@a", Ok((Sip, "\u{fc}", "a", None, "", None))),
+            (
+                "sip:u@[::1]:5060",
+                Ok((Sip, "u", "::1", Some(5060), "", None)),
+            ),
+            ("sip:a;lr?", Ok((Sip, "", "a", None, ";lr", Some("")))),
+            (
+                "tel:+1-212;phone-context=x",
+                Ok((Tel, "+1-212", "", None, ";phone-context=x", None)),
+            ),
+            (
+                "urn:service:sos",
+                Ok((Urn, "service:sos", "", None, "", None)),
+            ),
+            (
+                "soap.beep://192.0.2.1",
+                Ok((Other, "//192.0.2.1", "", None, "", None)),
+            ),
+            ("sip:", Err(Bad::Host)),
+            ("sip:u@", Err(Bad::Host)),
+            ("sip:u@a@b", Err(Bad::UriChar)),
+            ("sip:a:65536", Err(Bad::Port)),
+            ("sip:a/b", Err(Bad::UriChar)),
+            ("sip:a b", Err(Bad::UriChar)),
+            ("sip:a\0", Err(Bad::UriChar)),
+            ("sip:a\u{7f}", Err(Bad::UriChar)),
+            ("<sip:a>", Err(Bad::UriChar)),
+            ("", Err(Bad::Scheme)),
+            ("a", Err(Bad::Scheme)),
+            (":a", Err(Bad::Scheme)),
+            ("1sip:a", Err(Bad::Scheme)),
+            ("s p:a", Err(Bad::UriChar)),
+            ("s_p:a", Err(Bad::Scheme)),
+        ];
+        for (text, want) in table {
+            assert_eq!(parts(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_transport_parameter() {
+        let transport = |t: &'static str| Uri::parse(t.as_bytes()).unwrap().transport();
+        assert_eq!(transport("sip:a;lr;Transport=tcp"), Some(&b"tcp"[..]));
+        assert_eq!(transport("sip:a;transport"), None);
+        assert_eq!(transport("sip:u;transport=tcp@a"), None);
+    }
+}

@@ -440,12 +440,14 @@ fn index_headers(
 fn logical_line_end(bytes: &[u8], from: usize, defect: &mut Option<Defect>) -> Option<usize> {
     let mut at = from;
     loop {
-        let lf = at + memchr::memchr(b'\n', bytes.get(at..)?)?;
-        let line = bytes.get(at..lf)?;
-        match memchr::memchr(b'\r', line) {
-            Some(cr) if cr + 1 == line.len() => {}
-            _ => note(defect, at, DefectKind::BareLineEnd),
-        }
+        let end = at + memchr::memchr2(b'\r', b'\n', bytes.get(at..)?)?;
+        let lf = if bytes.get(end..end + 2) == Some(b"\r\n") {
+            end + 1
+        } else {
+            let lf = end + memchr::memchr(b'\n', bytes.get(end..)?)?;
+            note(defect, at, DefectKind::BareLineEnd);
+            lf
+        };
         at = lf + 1;
         if !matches!(bytes.get(at), Some(b' ' | b'\t')) {
             return Some(at);
@@ -621,3 +623,6 @@ fn header<'a>(bytes: &'a [u8], s: &Span) -> Header<'a> {
         value_at: s.value as usize,
     }
 }
+
+#[cfg(test)]
+mod tests;

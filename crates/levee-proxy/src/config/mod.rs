@@ -13,6 +13,8 @@ mod raw;
 #[cfg(test)]
 mod tests;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -41,6 +43,8 @@ pub struct LiveConfig {
     pub drain: Duration,
     warnings: Vec<Problem>,
     raw: raw::Raw,
+    /// What host names stood for when the file was read.
+    resolved: BTreeMap<(String, u16), Vec<SocketAddr>>,
 }
 
 /// The admin page: metrics, health, status.
@@ -125,6 +129,26 @@ impl LiveConfig {
     ///
     /// Everything that is wrong with it.
     pub fn load(path: &Path) -> Result<Self, Problems> {
+        Self::load_with(path, &resolve_by_system)
+    }
+
+    /// Reads the file again for a reload. A host name that was resolved before stands for the same address: a server that
+    /// moves needs a restart, and an answer in another order must not look like a move.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it.
+    pub fn load_again(&self, path: &Path) -> Result<Self, Problems> {
+        Self::load_with(
+            path,
+            &|host, port| match self.resolved.get(&(host.to_owned(), port)) {
+                Some(addresses) => Ok(addresses.clone()),
+                None => resolve_by_system(host, port),
+            },
+        )
+    }
+
+    fn load_with(path: &Path, resolve: Resolve<'_>) -> Result<Self, Problems> {
         let file = path.display().to_string();
         let text = read_file(path, FILE_BYTES_MAX).map_err(|error| Problem {
             place: Place {
@@ -135,7 +159,7 @@ impl LiveConfig {
             expected: String::new(),
             remedy: "check the path and the permissions of the file".to_owned(),
         })?;
-        Self::parse(&file, &text, &resolve_by_system)
+        Self::parse(&file, &text, resolve)
     }
 
     /// Checks `text`; `file` is the name that problems give.
@@ -146,7 +170,17 @@ impl LiveConfig {
     pub fn parse(file: &str, text: &str, resolve: Resolve<'_>) -> Result<Self, Problems> {
         let document = Document::parse(file, text)?;
         let raw: raw::Raw = document.read("")?;
-        check::check(&document, raw, resolve)
+        let resolved: RefCell<BTreeMap<_, _>> = RefCell::default();
+        let remember = |host: &str, port: u16| {
+            let addresses = resolve(host, port)?;
+            resolved
+                .borrow_mut()
+                .insert((host.to_owned(), port), addresses.clone());
+            Ok(addresses)
+        };
+        let mut config = check::check(&document, raw, &remember)?;
+        config.resolved = resolved.take();
+        Ok(config)
     }
 
     /// What works, but probably not as meant.
@@ -158,6 +192,13 @@ impl LiveConfig {
     pub fn effective(&self) -> String {
         // Every type of `raw` has a TOML form, so the error has no cause; said rather than hidden all the same.
         toml::to_string(&self.raw).unwrap_or_else(|error| format!("# cannot be printed: {error}\n"))
+    }
+}
+
+/// As its effective form.
+impl Serialize for LiveConfig {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.raw.serialize(serializer)
     }
 }
 

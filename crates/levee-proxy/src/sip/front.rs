@@ -431,13 +431,10 @@ impl Front {
         &mut self,
         flow: Flow,
         msg: &Message<'_>,
-        code: u16,
-        reason: &'static str,
+        via: &Via<'_>,
+        (code, reason): (u16, &'static str),
         lines: &[u8],
     ) {
-        let Ok(via) = msg.top_via() else {
-            return self.drop_message("unanswerable");
-        };
         let mut tag = Vec::new();
         self.keys.to_tag(
             &mut tag,
@@ -458,20 +455,20 @@ impl Front {
             },
         );
         *self.stats.replied.entry(code).or_default() += 1;
-        self.send(self.answer_flow(flow, &via), out, 0);
+        self.send(self.answer_flow(flow, via), out, 0);
     }
 
     pub(crate) fn reject(&mut self, flow: Flow, msg: &Message<'_>, reject: &Reject<'_>) {
         self.drop_message(reject.cause);
-        if !reject.answerable {
+        let Some(via) = reject.via.filter(|_| reject.answerable) else {
             return;
-        }
+        };
         let mut lines = Vec::new();
         if reject.unsupported.is_some() {
             let tags: Vec<_> = check::unsupported_tags(msg).collect();
             edit::line(&mut lines, "Unsupported", &tags.join(&b", "[..]));
         }
-        self.answer_stateless(flow, msg, reject.code, reject.reason, &lines);
+        self.answer_stateless(flow, msg, &via, (reject.code, reject.reason), &lines);
     }
 
     /// Answers the request of a transaction ourselves. Nothing happens if it has its final answer already.

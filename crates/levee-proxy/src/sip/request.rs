@@ -65,12 +65,18 @@ impl Front {
         key: ServerKey,
     ) {
         if self.has_looped(msg, parts, zone) {
-            return self.answer_stateless(flow, msg, 482, "Loop Detected", b"");
+            return self.answer_stateless(flow, msg, &parts.via, (482, "Loop Detected"), b"");
         }
         if self.txns.len() >= self.settings.limits.transactions_max {
             self.drop_message("transactions_full");
             let lines = self.retry_after();
-            return self.answer_stateless(flow, msg, 503, "Service Unavailable", &lines);
+            return self.answer_stateless(
+                flow,
+                msg,
+                &parts.via,
+                (503, "Service Unavailable"),
+                &lines,
+            );
         }
         let role = self.dialog_role(parts);
         if zone == Zone::Server && self.is_for_us(msg, parts) {
@@ -79,11 +85,11 @@ impl Front {
             } else {
                 (404, "Not Found")
             };
-            return self.answer_stateless(flow, msg, code, reason, b"");
+            return self.answer_stateless(flow, msg, &parts.via, (code, reason), b"");
         }
         let begins_call =
             parts.method == Method::Invite && parts.to.tag().is_none() && zone == Zone::Outside;
-        if begins_call && !self.may_begin_call(flow, msg) {
+        if begins_call && !self.may_begin_call(flow, msg, parts) {
             return;
         }
         let id = self.insert_txn(Txn {
@@ -198,7 +204,7 @@ impl Front {
     // A new call.
 
     /// Answers a new call that cannot be taken whatever the defence says.
-    fn may_begin_call(&mut self, flow: Flow, msg: &Message<'_>) -> bool {
+    fn may_begin_call(&mut self, flow: Flow, msg: &Message<'_>, parts: &RequestParts<'_>) -> bool {
         let cause = if self.stats.draining {
             "draining"
         } else if self.calls.len() >= self.settings.limits.calls_max {
@@ -209,7 +215,13 @@ impl Front {
                 &mut lines,
                 format_args!("Min-SE: {}\r\n", self.settings.session.min_se.as_secs()),
             );
-            self.answer_stateless(flow, msg, 422, "Session Interval Too Small", &lines);
+            self.answer_stateless(
+                flow,
+                msg,
+                &parts.via,
+                (422, "Session Interval Too Small"),
+                &lines,
+            );
             return false;
         } else {
             return true;
@@ -217,7 +229,7 @@ impl Front {
         self.stats.arrivals += 1;
         *self.stats.refused.entry(cause).or_default() += 1;
         let lines = self.retry_after();
-        self.answer_stateless(flow, msg, 503, "Service Unavailable", &lines);
+        self.answer_stateless(flow, msg, &parts.via, (503, "Service Unavailable"), &lines);
         false
     }
 
@@ -375,10 +387,16 @@ impl Front {
     fn on_cancel(&mut self, flow: Flow, msg: &Message<'_>, parts: &RequestParts<'_>) {
         let key = self.keys.server(parts, Method::Invite);
         let Some(&id) = self.by_key.get(&key) else {
-            return self.answer_stateless(flow, msg, 481, "Call/Transaction Does Not Exist", b"");
+            return self.answer_stateless(
+                flow,
+                msg,
+                &parts.via,
+                (481, "Call/Transaction Does Not Exist"),
+                b"",
+            );
         };
         // Each copy of a CANCEL gets its 200; what it asks for is done once.
-        self.answer_stateless(flow, msg, 200, "OK", b"");
+        self.answer_stateless(flow, msg, &parts.via, (200, "OK"), b"");
         let Some(txn) = self.txns.get(id) else { return };
         if !txn.is_unanswered() {
             return;

@@ -247,19 +247,13 @@ impl Front {
         if txn.client.is_some() || !txn.is_unanswered() {
             return;
         }
-        let bytes = std::mem::take(&mut txn.request);
+        // It is needed as it came if it has to be answered instead.
+        let bytes = txn.request.clone();
         self.scan_own(&bytes, |front, msg| {
             let parts = levee_sip::check::request(msg).ok()?;
             front.pass_on(id, msg, &parts);
             Some(())
         });
-        // Whoever has to answer it before it is sent needs it as it came.
-        if let Some(txn) = self.txns.get_mut(id)
-            && txn.client.is_none()
-            && txn.request.is_empty()
-        {
-            txn.request = bytes;
-        }
     }
 
     fn send_down(

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use levee_sip::stream::{Next, next};
+use levee_sip::stream::{Next, Progress, next};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
@@ -128,7 +128,7 @@ async fn run(
     drop(stream.set_nodelay(true));
     let (mut reader, mut writer) = stream.into_split();
     let mut buffer = Vec::new();
-    let mut searched = 0;
+    let mut progress = Progress::default();
     let mut idle_at = Instant::now() + limits.idle;
     loop {
         buffer.reserve(READ_BYTES);
@@ -146,7 +146,7 @@ async fn run(
                 Ok(Ok(0)) => return (!buffer.is_empty()).then_some("stream_cut_off"),
                 Ok(Ok(_)) => {
                     idle_at = Instant::now() + limits.idle;
-                    let pings = match cut(flow, &mut buffer, &mut searched, events, limits).await {
+                    let pings = match cut(flow, &mut buffer, &mut progress, events, limits).await {
                         Ok(pings) => pings,
                         Err(cause) => return Some(cause),
                     };
@@ -170,14 +170,14 @@ async fn write(writer: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) -> io::R
 async fn cut(
     flow: Flow,
     buffer: &mut Vec<u8>,
-    searched: &mut usize,
+    progress: &mut Progress,
     events: &mpsc::Sender<StreamEvent>,
     limits: StreamLimits,
 ) -> Result<bool, &'static str> {
     let (mut used, mut pings) = (0, false);
     while used < buffer.len() {
         let rest = buffer.get(used..).unwrap_or_default();
-        match next(rest, searched, limits.message_bytes_max).map_err(|_| "stream_unreadable")? {
+        match next(rest, progress, limits.message_bytes_max).map_err(|_| "stream_unreadable")? {
             Next::More => break,
             Next::KeepAlive { bytes, ping } => {
                 used += bytes;
@@ -186,7 +186,6 @@ async fn cut(
             Next::Message { bytes } => {
                 let message = rest.get(..bytes).unwrap_or_default().to_vec();
                 used += bytes;
-                *searched = 0;
                 if events
                     .send(StreamEvent::Message {
                         flow,

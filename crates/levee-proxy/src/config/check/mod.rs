@@ -4,6 +4,7 @@ mod address;
 mod classes;
 mod front;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -59,6 +60,7 @@ pub(super) fn check(
         drain: duration(raw.drain),
         warnings: checker.warnings,
         raw,
+        resolved: BTreeMap::new(),
     })
 }
 

@@ -1,0 +1,404 @@
+//! The page that the demo leaves: one file with its plots inside, for any browser, in light and dark, wide and narrow.
+
+use std::fmt::Write as _;
+
+use crate::demo::DemoResult;
+use crate::outcome::{Sample, Tally};
+use crate::report::{KindReport, LaneReport};
+use crate::stats::Share;
+
+/// The whole page.
+#[must_use]
+pub fn page(demo: &DemoResult) -> String {
+    let mut out = String::with_capacity(64 << 10);
+    out.push_str(HEAD);
+    introduction(&mut out, demo);
+    out.push_str("<section class=\"plots\">\n");
+    for (lane, series) in demo.report.lanes.iter().zip(&demo.series) {
+        held(&mut out, demo, lane, series);
+    }
+    out.push_str("</section>\n");
+    outcomes(&mut out, demo);
+    table(&mut out, demo);
+    notes(&mut out, demo);
+    out.push_str("</main>\n</body>\n</html>\n");
+    out
+}
+
+/// Blue and orange are told apart by all common kinds of colour vision, and each area is labelled besides.
+const HEAD: &str = r#"<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Levee: a telephone server under attack</title>
+<style>
+:root { color-scheme: light dark; --page: #fbfbfa; --card: #ffffff; --ink: #1d2327; --soft: #5c666d; --line: #d9dee1;
+  --honest: #2467a8; --attacker: #d9700f; --cut: #8fb4d9; --refused: #c9cfd3; --limit: #1d2327; }
+@media (prefers-color-scheme: dark) { :root { --page: #14181b; --card: #1c2226; --ink: #e8ecee; --soft: #9faab1; --line: #343c42;
+  --honest: #5aa2e6; --attacker: #ef9240; --cut: #2f5f8f; --refused: #4a545b; --limit: #e8ecee; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--page); color: var(--ink); font: 16px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
+main { max-width: 68rem; margin: 0 auto; padding: 1.5rem 1rem 3rem; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .5rem; }
+h2 { font-size: 1.1rem; margin: 0 0 .25rem; }
+p { max-width: 46rem; margin: .4rem 0; }
+.soft { color: var(--soft); font-size: .92rem; }
+.headline { display: flex; flex-wrap: wrap; gap: 1rem; margin: 1.25rem 0; padding: 0; list-style: none; }
+.headline li { flex: 1 1 15rem; background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .8rem 1rem; }
+.headline b { display: block; font-size: 2rem; line-height: 1.2; font-variant-numeric: tabular-nums; }
+.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem; }
+figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .8rem 1rem; }
+.wide { margin-top: 1rem; }
+svg { display: block; width: 100%; height: auto; }
+svg text { fill: var(--ink); font: 12px system-ui, -apple-system, "Segoe UI", sans-serif; }
+svg .axis { fill: var(--soft); }
+svg .grid { stroke: var(--line); stroke-width: 1; }
+svg .limit { stroke: var(--limit); stroke-width: 1.5; stroke-dasharray: 5 4; }
+.key { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin: .2rem 0 .4rem; padding: 0; list-style: none; font-size: .9rem; color: var(--soft); }
+.key i { display: inline-block; width: .8em; height: .8em; border-radius: .15em; margin-right: .4em; }
+.bars { display: grid; gap: .7rem; }
+.bar { display: flex; height: 1.6rem; border-radius: .3rem; overflow: hidden; background: var(--line); }
+.bar span { min-width: 0; overflow: hidden; white-space: nowrap; padding: .1rem .4rem; font-size: .85rem; font-variant-numeric: tabular-nums; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .93rem; }
+th, td { text-align: right; padding: .35rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+thead th { color: var(--soft); font-weight: 600; }
+</style>
+</head>
+<body>
+<main>
+"#;
+
+fn introduction(out: &mut String, demo: &DemoResult) {
+    write!(
+        out,
+        "<h1>A telephone server that can hold {k} calls, under attack</h1>\n\
+         <p>For {total:.0} seconds about {rate:.1} calls a second came in over real SIP on this machine. {share:.0}% of them were \
+         attackers&#8217;: they look like any other call, and never hang up. Honest callers want to talk for {mean:.1} seconds on \
+         average. Both servers got the same calls at the same time.</p>\n<ul class=\"headline\">\n",
+        k = demo.capacity,
+        total = demo.total.as_secs_f64(),
+        rate = demo.rate,
+        share = demo.share * 100.0,
+        mean = demo.mean_call.as_secs_f64(),
+    )
+    .ok();
+    for lane in &demo.report.lanes {
+        let half = &lane.second_half.honest;
+        write!(
+            out,
+            "<li><b>{}</b>of honest calls in the second half lasted as long as the caller wanted: <strong>{}</strong> ({} of {})</li>\n",
+            percent(half.complete_share),
+            escape(&title(&lane.name)),
+            half.complete,
+            half.attempted
+        )
+        .ok();
+    }
+    out.push_str("</ul>\n");
+}
+
+const WIDTH: f64 = 440.0;
+const HEIGHT: f64 = 250.0;
+const LEFT: f64 = 34.0;
+const RIGHT: f64 = 10.0;
+const TOP: f64 = 14.0;
+const BOTTOM: f64 = 38.0;
+
+/// Where values lie in a plot.
+struct Frame {
+    x_max: f64,
+    y_max: f64,
+}
+
+impl Frame {
+    fn x(&self, seconds: f64) -> f64 {
+        LEFT + (WIDTH - LEFT - RIGHT) * (seconds / self.x_max).clamp(0.0, 1.0)
+    }
+
+    fn y(&self, calls: f64) -> f64 {
+        TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - (calls / self.y_max).clamp(0.0, 1.0))
+    }
+}
+
+/// Calls held over time, honest below and attackers' above, as steps.
+fn held(out: &mut String, demo: &DemoResult, lane: &LaneReport, series: &[Sample]) {
+    let k = f64::from(demo.capacity);
+    let frame = Frame {
+        x_max: demo.total.as_secs_f64().max(1.0),
+        y_max: (k * 1.15).ceil(),
+    };
+    let last = series.last().copied().unwrap_or_default();
+    let name = escape(&title(&lane.name));
+    write!(
+        out,
+        "<figure>\n<h2>{name}</h2>\n{KEY_HELD}<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Calls held over time, {name}. \
+         At the end {} honest calls and {} attackers&#8217; of {} places.\">\n",
+        calls(&last.honest),
+        calls(&last.attacker),
+        demo.capacity
+    )
+    .ok();
+    axes(out, &frame, demo.capacity);
+    area(out, &frame, series, "--honest", |s| (0, calls(&s.honest)));
+    area(out, &frame, series, "--attacker", |s| {
+        let honest = calls(&s.honest);
+        (honest, honest + calls(&s.attacker))
+    });
+    let y = frame.y(k);
+    write!(
+        out,
+        "<line class=\"limit\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\n\
+         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">capacity {}</text>\n</svg>\n</figure>\n",
+        WIDTH - RIGHT,
+        WIDTH - RIGHT,
+        y - 4.0,
+        demo.capacity
+    )
+    .ok();
+}
+
+const KEY_HELD: &str = "<ul class=\"key\"><li><i style=\"background:var(--attacker)\"></i>attackers&#8217; calls held</li>\
+    <li><i style=\"background:var(--honest)\"></i>honest calls held</li></ul>\n";
+
+fn calls(tally: &Tally) -> u32 {
+    tally.waiting + tally.in_call
+}
+
+fn axes(out: &mut String, frame: &Frame, capacity: u32) {
+    let step = (capacity / 4).max(1);
+    for value in (0..=capacity).step_by(step as usize) {
+        let y = frame.y(f64::from(value));
+        write!(
+            out,
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+             <text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{value}</text>\n",
+            WIDTH - RIGHT,
+            LEFT - 6.0,
+            y + 4.0
+        )
+        .ok();
+    }
+    let step = nice_step(frame.x_max);
+    let mut at = 0.0;
+    while at <= frame.x_max {
+        write!(
+            out,
+            "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{at:.0}</text>\n",
+            frame.x(at),
+            HEIGHT - BOTTOM + 16.0
+        )
+        .ok();
+        at += step;
+    }
+    write!(
+        out,
+        "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">seconds</text>\n",
+        (LEFT + WIDTH - RIGHT) / 2.0,
+        HEIGHT - 6.0
+    )
+    .ok();
+}
+
+/// A step of 1, 2 or 5 times a power of ten that gives at most eight marks.
+fn nice_step(max: f64) -> f64 {
+    let mut step = 1.0;
+    for factor in [2.0, 2.5, 2.0].into_iter().cycle().take(30) {
+        if max / step <= 8.0 {
+            break;
+        }
+        step *= factor;
+    }
+    step
+}
+
+fn area(
+    out: &mut String,
+    frame: &Frame,
+    series: &[Sample],
+    colour: &str,
+    bounds: impl Fn(&Sample) -> (u32, u32),
+) {
+    let Some(first) = series.first() else {
+        return;
+    };
+    let level = |n: u32| frame.y(f64::from(n));
+    write!(
+        out,
+        "<path style=\"fill:var({colour})\" d=\"M{:.1} {:.1}",
+        frame.x(first.at_s),
+        level(bounds(first).1)
+    )
+    .ok();
+    for s in series.iter().skip(1) {
+        write!(out, "H{:.1}V{:.1}", frame.x(s.at_s), level(bounds(s).1)).ok();
+    }
+    // Back along the lower edge; a step seen from behind goes down before it goes left.
+    if let Some(last) = series.last() {
+        write!(out, "V{:.1}", level(bounds(last).0)).ok();
+    }
+    for pair in series.windows(2).rev() {
+        if let [before, after] = pair {
+            let _ = after;
+            write!(
+                out,
+                "V{:.1}H{:.1}",
+                level(bounds(before).0),
+                frame.x(before.at_s)
+            )
+            .ok();
+        }
+    }
+    out.push_str("Z\"/>\n");
+}
+
+fn outcomes(out: &mut String, demo: &DemoResult) {
+    out.push_str(
+        "<figure class=\"wide\">\n<h2>What became of honest calls that began in the second half</h2>\n\
+         <ul class=\"key\"><li><i style=\"background:var(--honest)\"></i>lasted as long as wanted</li>\
+         <li><i style=\"background:var(--cut)\"></i>cut short</li>\
+         <li><i style=\"background:var(--refused)\"></i>never set up</li></ul>\n<div class=\"bars\">\n",
+    );
+    for lane in &demo.report.lanes {
+        let half = &lane.second_half.honest;
+        let parts = [
+            (
+                "--honest",
+                "var(--card)",
+                half.complete,
+                half.complete_share,
+            ),
+            (
+                "--cut",
+                "var(--ink)",
+                half.incomplete,
+                half.incomplete_share,
+            ),
+            (
+                "--refused",
+                "var(--ink)",
+                half.unsuccessful,
+                half.unsuccessful_share,
+            ),
+        ];
+        let name = escape(&title(&lane.name));
+        write!(
+            out,
+            "<div>{name}<div class=\"bar\" role=\"img\" aria-label=\"{name}: {} lasted, {} cut short, {} never set up\">",
+            half.complete, half.incomplete, half.unsuccessful
+        )
+        .ok();
+        for (colour, ink, n, share) in parts {
+            let width = share.map_or(0.0, |s| s.estimate * 100.0);
+            if n > 0 {
+                // A narrow part has no room for its number; the table has it.
+                let label = if width >= 6.0 {
+                    n.to_string()
+                } else {
+                    String::new()
+                };
+                write!(
+                    out,
+                    "<span style=\"width:{width:.2}%;background:var({colour});color:{ink}\">{label}</span>"
+                )
+                .ok();
+            }
+        }
+        out.push_str("</div></div>\n");
+    }
+    out.push_str("</div>\n</figure>\n");
+}
+
+fn table(out: &mut String, demo: &DemoResult) {
+    out.push_str(
+        "<figure class=\"wide\">\n<h2>All figures</h2>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">calls</th>\
+         <th scope=\"col\">begun</th><th scope=\"col\">lasted</th><th scope=\"col\">cut short</th><th scope=\"col\">never set up</th>\
+         <th scope=\"col\">lasted, share</th><th scope=\"col\">mean stay</th><th scope=\"col\">set-up, median</th></tr></thead>\n<tbody>\n",
+    );
+    for lane in &demo.report.lanes {
+        for (kind, report) in [
+            ("honest", &lane.honest),
+            ("honest, second half", &lane.second_half.honest),
+            ("attackers&#8217;", &lane.attacker),
+        ] {
+            row(out, &title(&lane.name), kind, report);
+        }
+    }
+    out.push_str("</tbody>\n</table></div>\n</figure>\n");
+}
+
+fn row(out: &mut String, lane: &str, kind: &str, r: &KindReport) {
+    let share = r.complete_share.map_or_else(
+        || "-".to_owned(),
+        |s| {
+            format!(
+                "{:.1}% ({:.0}&#8211;{:.0})",
+                s.estimate * 100.0,
+                s.low * 100.0,
+                s.high * 100.0
+            )
+        },
+    );
+    let stay = r
+        .in_server_mean_s
+        .map_or_else(|| "-".to_owned(), |s| format!("{s:.1} s"));
+    let setup = r
+        .setup_ms
+        .map_or_else(|| "-".to_owned(), |l| format!("{:.0} ms", l.p50));
+    write!(
+        out,
+        "<tr><td>{}: {kind}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{share}</td><td>{stay}</td><td>{setup}</td></tr>\n",
+        escape(lane),
+        r.attempted,
+        r.complete,
+        r.incomplete,
+        r.unsuccessful
+    )
+    .ok();
+}
+
+fn notes(out: &mut String, demo: &DemoResult) {
+    write!(
+        out,
+        "<p class=\"soft\">In brackets the 95% interval (Wilson) given the number of calls. A call that was connected when the run ended \
+         counts as lasted. The first half mostly shows how long the places take to fill. Seed {}.</p>\n",
+        demo.report.seed
+    )
+    .ok();
+    if demo.report.interrupted {
+        out.push_str(
+            "<p class=\"soft\">The run was stopped early: these are the figures up to then.</p>\n",
+        );
+    }
+    for warning in &demo.report.warnings {
+        writeln!(out, "<p class=\"soft\">{}</p>", escape(warning)).ok();
+    }
+}
+
+fn percent(share: Option<Share>) -> String {
+    share.map_or_else(|| "-".to_owned(), |s| format!("{:.0}%", s.estimate * 100.0))
+}
+
+/// A lane's name for people.
+fn title(name: &str) -> String {
+    match name {
+        "undefended" => "without Levee".to_owned(),
+        other => format!("behind Levee ({other})"),
+    }
+}
+
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            _ => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,117 @@
+//! The table that people read.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{CellAlignment, Table};
+
+use super::{KindReport, LaneReport, Report};
+use crate::scenario::AtValue;
+use crate::stats::Share;
+
+/// A table for each point with a line for each lane, and what the columns mean.
+#[must_use]
+pub fn to_table(report: &Report) -> String {
+    let mut text = String::new();
+    let mut groups: Vec<(String, Vec<&LaneReport>)> = Vec::new();
+    for lane in &report.lanes {
+        let title = title(&lane.at);
+        match groups.last_mut().filter(|(t, _)| *t == title) {
+            Some((_, lanes)) => lanes.push(lane),
+            None => groups.push((title, vec![lane])),
+        }
+    }
+    for (title, lanes) in groups {
+        if !title.is_empty() {
+            writeln!(text, "{title}").ok();
+        }
+        writeln!(text, "{}\n", table(&lanes)).ok();
+    }
+    text.push_str(LEGEND);
+    for warning in &report.warnings {
+        writeln!(text, "warning: {warning}").ok();
+    }
+    if report.interrupted {
+        text.push_str("interrupted: only what was finished is shown\n");
+    }
+    text
+}
+
+const LEGEND: &str = "\
+calls     begun by callers of that kind, in the whole run
+complete  % of honest calls that lasted as long as the caller wanted, or to the end of the run
+cut       % set up, then ended by the other side      refused  % never set up
+2nd half  complete, of the calls that began in the second half of the run
+stay      mean seconds from INVITE to the end of a call that was set up
+setup     milliseconds from INVITE to 200: median / 99th percentile
+(a-b)     95% interval (Wilson), given how many calls there were
+";
+
+const HEADER: [&str; 10] = [
+    "lane", "calls", "complete", "cut", "refused", "2nd half", "setup", "attacks", "stay", "cut",
+];
+
+fn table(lanes: &[&LaneReport]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY);
+    table.set_header(HEADER);
+    for lane in lanes {
+        let (honest, attacker) = (&lane.honest, &lane.attacker);
+        table.add_row([
+            lane.name.clone(),
+            honest.attempted.to_string(),
+            share(honest.complete_share),
+            percent(honest.incomplete_share),
+            percent(honest.unsuccessful_share),
+            share(lane.second_half.honest.complete_share),
+            setup(honest),
+            attacker.attempted.to_string(),
+            attacker
+                .in_server_mean_s
+                .map_or_else(none, |s| format!("{s:.1}")),
+            percent(attacker.incomplete_share),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn title(at: &BTreeMap<&'static str, AtValue>) -> String {
+    // The strategy is the lane's name already.
+    let parts = at.iter().filter(|(key, _)| **key != "defense.strategy");
+    let parts: Vec<String> = parts
+        .map(|(key, value)| match value {
+            AtValue::Number(n) => format!("{key} = {n}"),
+            AtValue::Name(name) => format!("{key} = {name}"),
+        })
+        .collect();
+    parts.join(", ")
+}
+
+fn none() -> String {
+    "-".to_owned()
+}
+
+fn percent(share: Option<Share>) -> String {
+    share.map_or_else(none, |s| format!("{:.1}", s.estimate * 100.0))
+}
+
+fn share(share: Option<Share>) -> String {
+    share.map_or_else(none, |s| {
+        format!(
+            "{:.1} ({:.0}-{:.0})",
+            s.estimate * 100.0,
+            s.low * 100.0,
+            s.high * 100.0
+        )
+    })
+}
+
+fn setup(calls: &KindReport) -> String {
+    calls
+        .setup_ms
+        .map_or_else(none, |l| format!("{:.0} / {:.0}", l.p50, l.p99))
+}

@@ -1,0 +1,190 @@
+//! Runs a scenario for real, point after point or several at once.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::lane::{LaneConfig, LaneResult, RunningLane};
+use crate::report::{LaneReport, Report};
+use crate::scenario::{Point, Scenario};
+
+/// How a scenario is run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Lanes at the same time, at most.
+    pub parallel: usize,
+    /// Calls a second of all lanes at the same time, at most; one lane always runs.
+    pub rate_max: f64,
+}
+
+impl Default for Options {
+    /// Eight lanes, and 200 calls a second: a tenth of what two cores carry, so that lanes do not slow each other.
+    fn default() -> Self {
+        Self {
+            parallel: 8,
+            rate_max: 200.0,
+        }
+    }
+}
+
+/// How far a run has come.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// Lanes finished.
+    pub finished: usize,
+    /// Lanes in all.
+    pub total: usize,
+    /// Lanes at work.
+    pub running: Vec<String>,
+    /// What is left if lanes take as long as they should.
+    pub left: Duration,
+}
+
+/// Why a run could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LabError {
+    /// The machine refused.
+    #[error("lane `{lane}` could not run on loopback")]
+    Lane {
+        /// Its name.
+        lane: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Between two looks at the lanes at work.
+const POLL: Duration = Duration::from_millis(50);
+/// A caller that is further behind its plan than this measures the machine, not the defence.
+const LATE_MAX_MS: f64 = 250.0;
+
+struct Job {
+    point: usize,
+    lane: RunningLane,
+    rate: f64,
+}
+
+/// Runs all points. When `stop` becomes true, lanes at work are cut off, and the report holds what was finished.
+///
+/// # Errors
+/// When a lane cannot be started, or its sockets fail.
+pub fn run(
+    scenario: &Scenario,
+    options: &Options,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Report, LabError> {
+    let points = scenario.points();
+    let repeat = scenario.run.repeat;
+    let mut waiting: VecDeque<(usize, u32)> = (0..points.len())
+        .flat_map(|p| (0..repeat).map(move |r| (p, r)))
+        .collect();
+    let total = waiting.len();
+    let mut running: Vec<Job> = Vec::new();
+    let mut results: Vec<Vec<LaneResult>> = points.iter().map(|_| Vec::new()).collect();
+    let mut finished = 0;
+    let name = |point: usize| scenario.lanes[points[point].lane].name.clone();
+    let failed = |point: usize| {
+        let lane = name(point);
+        move |source| LabError::Lane { lane, source }
+    };
+    while finished < total && !stop.load(Ordering::Relaxed) {
+        while let Some(&(point, repetition)) = waiting.front() {
+            let plan = scenario.plan(&points[point], repetition);
+            let rate = plan.honest.rate + plan.attacker.rate;
+            let busy: f64 = running.iter().map(|j| j.rate).sum();
+            let full = running.len() >= options.parallel.max(1) || busy + rate > options.rate_max;
+            if full && !running.is_empty() {
+                break;
+            }
+            waiting.pop_front();
+            let lane = start(scenario, &points[point], repetition).map_err(failed(point))?;
+            running.push(Job { point, lane, rate });
+        }
+        std::thread::sleep(POLL);
+        let (done, still): (Vec<Job>, Vec<Job>) =
+            running.into_iter().partition(|j| j.lane.is_finished());
+        running = still;
+        for job in done {
+            let result = job.lane.finish().map_err(failed(job.point))?;
+            results[job.point].push(result);
+            finished += 1;
+        }
+        progress(&Progress {
+            finished,
+            total,
+            running: running.iter().map(|j| name(j.point)).collect(),
+            left: time_left(scenario, options, total - finished),
+        });
+    }
+    let interrupted = finished < total;
+    for job in running {
+        job.lane.finish().map_err(failed(job.point))?;
+    }
+    Ok(report("lab", scenario, &points, &results, interrupted))
+}
+
+/// Starts one lane of a scenario at a point.
+pub(crate) fn start(
+    scenario: &Scenario,
+    point: &Point,
+    repetition: u32,
+) -> io::Result<RunningLane> {
+    let scaled = |d: Duration| d.mul_f64(scenario.run.scale);
+    RunningLane::start(&LaneConfig {
+        defense: scenario.defense(point.lane),
+        ring: scaled(scenario.run.ring),
+        ring_timeout: scaled(scenario.run.ring_timeout),
+        redial: scenario.redial.map(scaled),
+        ..LaneConfig::new(scenario.capacity, scenario.plan(point, repetition))
+    })
+}
+
+/// The figures of what was finished.
+pub(crate) fn report(
+    command: &'static str,
+    scenario: &Scenario,
+    points: &[Point],
+    results: &[Vec<LaneResult>],
+    interrupted: bool,
+) -> Report {
+    let finished = points.iter().zip(results).filter(|(_, r)| !r.is_empty());
+    let lanes: Vec<LaneReport> = finished
+        .map(|(point, results)| {
+            let name = scenario.lanes[point.lane].name.clone();
+            let at = point.at.iter().cloned().collect();
+            LaneReport::new(name, at, &scenario.run, results)
+        })
+        .collect();
+    let late = lanes
+        .iter()
+        .map(|l| l.callers.late_max_ms)
+        .fold(0.0, f64::max);
+    let mut warnings = Vec::new();
+    if late > LATE_MAX_MS {
+        warnings.push(format!(
+            "callers were up to {late:.0} ms behind their plan: this machine is too slow for the load; run fewer lanes at once"
+        ));
+    }
+    let not_made: u64 = lanes.iter().map(|l| l.callers.not_made).sum();
+    if not_made > 0 {
+        warnings.push(format!(
+            "{not_made} calls were not made because too many were open, and count as refused"
+        ));
+    }
+    Report {
+        command,
+        seed: scenario.run.seed,
+        interrupted,
+        warnings,
+        lanes,
+    }
+}
+
+fn time_left(scenario: &Scenario, options: &Options, lanes: usize) -> Duration {
+    let one = (scenario.run.warmup + scenario.run.time).mul_f64(scenario.run.scale);
+    let at_once = options.parallel.max(1);
+    one * u32::try_from(lanes.div_ceil(at_once)).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,8 @@
+//! The fronts, driven from outside.
+
+mod calls;
+mod eviction;
+mod torture;
+mod transactions;
+mod wild;
+mod world;

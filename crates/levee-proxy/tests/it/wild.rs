@@ -1,0 +1,208 @@
+//! What must hold whatever comes in whatever order.
+
+use levee_policy::StateMachine as _;
+use levee_policy::selective::{Config, Selective, Strategy};
+use levee_proxy::recorder::policy_rng;
+use levee_proxy::sip::front::Event;
+use levee_proxy::sip::settings::RecordSettings;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::world::*;
+
+/// A storm of calls in every stage, honest ends and rude ones, mangled and repeated messages.
+struct Storm {
+    rng: Pcg64Mcg,
+    /// Messages on their way, to be delivered in any order, or lost.
+    pending: Vec<Sent>,
+    next: u32,
+    /// Calls come only while there is room, so that some live to their end.
+    calm: bool,
+    calls: Vec<Call>,
+}
+
+impl Storm {
+    fn below(&mut self, n: usize) -> usize {
+        usize::try_from(self.rng.next_u64() % n as u64).unwrap()
+    }
+
+    fn step(&mut self, w: &mut World) {
+        match self.below(12) {
+            0 | 1 if !self.calm || w.snapshot().held() < 6 => {
+                self.next += 1;
+                let c = Call::new(&format!("s{}", self.next));
+                self.pending.extend(w.send(ALICE, c.invite()));
+                self.calls.push(c);
+            }
+            2 => {
+                let ms = self.below(400) as u64;
+                let sent = w.ms(ms);
+                self.pending.extend(sent);
+            }
+            3 if !self.calls.is_empty() => {
+                // The latest ones: older calls are mostly gone.
+                let i = self.calls.len() - 1 - self.below(self.calls.len().min(8));
+                let c = self.calls[i].clone();
+                let text = match self.below(5) {
+                    0 => c.invite(),
+                    1 => c.cancel(),
+                    2 => c.bye("b1"),
+                    3 => c.ack("b1"),
+                    _ => c.hop_ack(),
+                };
+                self.pending.extend(w.send(ALICE, text));
+            }
+            4 if !self.pending.is_empty() => {
+                let i = self.below(self.pending.len());
+                let mut bytes = self.pending[i].text.clone().into_bytes();
+                for _ in 0..=self.below(4) {
+                    let at = self.below(bytes.len());
+                    bytes[at] = self.rng.next_u64() as u8;
+                }
+                bytes.truncate(self.below(bytes.len()) + 1);
+                self.pending.extend(w.send(SERVER, bytes));
+            }
+            _ if !self.pending.is_empty() => {
+                let i = self.below(self.pending.len());
+                let m = self.pending.swap_remove(i);
+                self.deliver(w, &m);
+            }
+            _ => {}
+        }
+        // The network loses some, the oldest first.
+        let lost = self.pending.len().saturating_sub(40);
+        self.pending.drain(..lost);
+    }
+
+    fn deliver(&mut self, w: &mut World, m: &Sent) {
+        let at = m.to.clone();
+        let sent = if m.text.starts_with("INVITE") {
+            let contact = format!("Contact: <sip:bob@{SERVER}>\r\n");
+            match self.below(8) {
+                0 => w.send(&at, answer(m, 486, "Busy", "b1", "")),
+                1 => w.send(&at, answer(m, 180, "Ringing", "b2", &contact)),
+                2 => w.send(&at, answer(m, 200, "OK", "b2", &contact)),
+                _ => {
+                    let mut sent = w.send(&at, answer(m, 180, "Ringing", "b1", &contact));
+                    sent.extend(w.send(&at, answer(m, 200, "OK", "b1", &contact)));
+                    sent
+                }
+            }
+        } else if m.text.starts_with("CANCEL") {
+            w.send(&at, ok(m))
+        } else if m.text.starts_with("BYE") {
+            match self.below(5) {
+                0 => Vec::new(),
+                1 => w.send(&at, answer(m, 481, "Gone", "", "")),
+                _ => w.send(&at, ok(m)),
+            }
+        } else if m.text.starts_with("SIP/2.0 200")
+            && m.text.contains(" INVITE\r\n")
+            && m.to == ALICE
+        {
+            let tag = m
+                .header("To")
+                .rsplit_once("tag=")
+                .map_or("b1", |(_, t)| t)
+                .to_owned();
+            match self.calls.iter().find(|c| c.id == m.header("Call-ID")) {
+                Some(c) if !m.text.is_empty() => w.send(ALICE, c.ack(&tag)),
+                _ => Vec::new(),
+            }
+        } else {
+            Vec::new()
+        };
+        self.pending.extend(sent);
+    }
+}
+
+fn storm(seed: u64, defense: Config, steps: u32) -> (World, Vec<Event>) {
+    const K: u32 = 6;
+    let mut s = settings(K, defense);
+    s.record = Some(RecordSettings {
+        path: "unused".into(),
+        bytes_max: 0,
+        files: 0,
+    });
+    s.session.call_max = Some(std::time::Duration::from_secs(3600));
+    let mut w = World::new(s);
+    let mut storm = Storm {
+        rng: Pcg64Mcg::seed_from_u64(seed),
+        pending: Vec::new(),
+        next: 0,
+        calm: seed % 2 == 0,
+        calls: Vec::new(),
+    };
+    for step in 0..steps {
+        storm.step(&mut w);
+        let s = w.snapshot();
+        assert!(
+            s.in_service <= K,
+            "seed {seed} step {step}: {} of {K} slots",
+            s.in_service
+        );
+        assert_eq!(
+            s.held() as usize,
+            w.front.calls(),
+            "seed {seed} step {step}"
+        );
+    }
+    // Two hours later nothing is left of it.
+    w.ms(7_200_000);
+    let s = w.snapshot();
+    assert_eq!(
+        (s.held(), s.in_service, s.transactions),
+        (0, 0, 0),
+        "seed {seed}: {s:?}"
+    );
+    let events = w.front.take_events();
+    (w, events)
+}
+
+#[test]
+fn no_order_of_messages_leaks_a_slot_or_a_transaction() {
+    let strategies = [
+        Strategy::Uniform,
+        Strategy::Roulette,
+        Strategy::Tournament { size: Some(3) },
+    ];
+    let (mut evicted, mut hung_up) = (0, 0);
+    for seed in 0..60 {
+        let strategy = strategies[(seed % 3) as usize];
+        let (w, _) = storm(
+            seed,
+            Config {
+                strategy,
+                ..Config::default()
+            },
+            3_000,
+        );
+        evicted += w.snapshot().evicted_in_call + w.snapshot().evicted_waiting;
+        hung_up += w.snapshot().completed;
+    }
+    assert!(
+        evicted > 1_000 && hung_up > 100,
+        "the storm must reach what it tests: {evicted}, {hung_up}"
+    );
+}
+
+#[test]
+fn what_was_recorded_replays_to_the_same_verdicts() {
+    let (_, events) = storm(7, Config::default(), 5_000);
+    let mut policy = Selective::new(6, Config::default()).unwrap();
+    let mut rng = policy_rng(1);
+    let mut outputs = 0;
+    for event in &events {
+        match event {
+            Event::Input(at, input) => policy.handle(*at, input.clone(), &mut rng),
+            Event::Deadline(at) => policy.handle_deadline(*at, &mut rng),
+            Event::Output(_, output) => {
+                assert_eq!(policy.poll_output().as_ref(), Some(output));
+                outputs += 1;
+                continue;
+            }
+        }
+    }
+    assert_eq!(policy.poll_output(), None);
+    assert!(outputs > 500, "{outputs}");
+}
