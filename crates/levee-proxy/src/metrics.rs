@@ -1,6 +1,6 @@
 //! A front's [`Snapshot`] as metrics in Prometheus' text format 0.0.4.
 //!
-//! One list, [`FAMILIES`], says everything: name, kind, help and where the number comes from. docs/metrics.md has an
+//! One list, `FAMILIES`, says everything: name, kind, help and where the number comes from. docs/metrics.md has an
 //! entry for each, which a test holds.
 
 use std::fmt;
