@@ -77,6 +77,11 @@ const FAMILIES: &[Family] = &[
         read: Read::Gauge(|s| s.pmod as f64),
     },
     Family {
+        name: "round_seconds",
+        help: "Length of a round (T_S)",
+        read: Read::Gauge(|s| s.round_seconds),
+    },
+    Family {
         name: "admission_probability",
         help: "Probability with which an arrival at a full table is taken (P1 = k / (k + PMod))",
         read: Read::Gauge(|s| match s.capacity {
