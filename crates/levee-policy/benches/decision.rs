@@ -1,7 +1,8 @@
 //! The cost of a decision at a full table: one arrival, one victim, its end, and the answer of the newcomer.
 //!
 //! `fast` is the machine as it runs. `naive` is only the choice of the victim, drawn in `O(k)` as the strategy is defined,
-//! without tables, look-ups or bookkeeping: a lower bound of what a plain implementation costs.
+//! without tables, look-ups or bookkeeping: a lower bound of what a plain implementation costs. Its uniform draw is one index
+//! into a list without exempt calls, so that it says nothing about `O(k)`.
 #![expect(
     clippy::unwrap_used,
     reason = "a bench stops at what it did not expect"

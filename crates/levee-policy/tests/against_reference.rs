@@ -113,15 +113,15 @@ impl Pair {
         }
     }
 
-    fn input(&mut self, input: Input) {
-        if let Input::Reconfigure { config, .. } = &input {
+    fn input(&mut self, input: &Input) {
+        if let Input::Reconfigure { config, .. } = input {
             self.loose |= config.validate().is_ok();
         }
         self.fast.handle(self.now, input.clone(), &mut self.rng);
         let outputs = self.drain();
         self.naive
-            .handle(self.now, &input, &mut Follow { outputs: &outputs });
-        self.check(&outputs, Some(&input));
+            .handle(self.now, input, &mut Follow { outputs: &outputs });
+        self.check(&outputs, Some(input));
     }
 
     fn check(&mut self, outputs: &[Output], input: Option<&Input>) {
@@ -403,7 +403,7 @@ fn run(capacity: u32, config: &Config, seed: u64, steps: Vec<Step>) -> Pair {
             } => {
                 keys += 1;
                 let (caller, source) = (caller.map(Identity), source.map(Identity));
-                pair.input(Input::Arrive(Arrival {
+                pair.input(&Input::Arrive(Arrival {
                     call: CallKey(keys),
                     class: ClassId(class),
                     caller,
@@ -412,14 +412,14 @@ fn run(capacity: u32, config: &Config, seed: u64, steps: Vec<Step>) -> Pair {
             }
             Step::Again(ago) => {
                 let call = past(ago);
-                pair.input(Input::Arrive(Arrival {
+                pair.input(&Input::Arrive(Arrival {
                     call,
                     class: ClassId::DEFAULT,
                     caller: None,
                     source: None,
                 }));
             }
-            Step::Answer(ago) => pair.input(Input::Answered { call: past(ago) }),
+            Step::Answer(ago) => pair.input(&Input::Answered { call: past(ago) }),
             Step::AnswerSome(pick) => {
                 let held = pair.naive.held();
                 let waiting: Vec<CallKey> = held
@@ -430,16 +430,16 @@ fn run(capacity: u32, config: &Config, seed: u64, steps: Vec<Step>) -> Pair {
                     .map(|(key, ..)| *key)
                     .collect();
                 if let Some(call) = waiting.get(pick % waiting.len().max(1)) {
-                    pair.input(Input::Answered { call: *call });
+                    pair.input(&Input::Answered { call: *call });
                 }
             }
             Step::EndEvicting(pick) => {
                 let evicting = &pair.naive.evicting;
                 if let Some(call) = evicting.get(pick % evicting.len().max(1)).copied() {
-                    pair.input(Input::Ended { call });
+                    pair.input(&Input::Ended { call });
                 }
             }
-            Step::End(ago) => pair.input(Input::Ended { call: past(ago) }),
+            Step::End(ago) => pair.input(&Input::Ended { call: past(ago) }),
             Step::Wait(quarters) | Step::WaitLong(quarters) => {
                 let until = pair.now + Span::from_millis(250 * quarters);
                 pair.deadlines_until(until);
@@ -447,7 +447,7 @@ fn run(capacity: u32, config: &Config, seed: u64, steps: Vec<Step>) -> Pair {
             }
             Step::Oversleep(quarters) => pair.now = pair.now + Span::from_millis(250 * quarters),
             Step::Reconfigure { capacity, config } => {
-                pair.input(Input::Reconfigure { capacity, config });
+                pair.input(&Input::Reconfigure { capacity, config });
             }
         }
     }

@@ -326,7 +326,7 @@ fn a_value_out_of_range_is_named_with_its_key() {
                 c.classes = vec![Class {
                     factor: 0.0,
                     ..Class::named("a")
-                }]
+                }];
             },
             "class[0].factor",
             "from 1e-12",

@@ -57,6 +57,7 @@ impl core::error::Error for StreamError {}
 pub struct Progress {
     searched: usize,
     message_bytes: Option<usize>,
+    ping_bytes: usize,
 }
 
 /// Looks for a message at the start of `buffer`. After [`Next::More`] the same bytes and further ones are expected,
@@ -69,8 +70,8 @@ pub fn next(
     progress: &mut Progress,
     message_bytes_max: usize,
 ) -> Result<Next, StreamError> {
-    if let Some(b'\r' | b'\n') = buffer.first() {
-        return Ok(keep_alive(buffer));
+    if buffer.first().copied().is_some_and(is_line_end) {
+        return Ok(keep_alive(buffer, progress));
     }
     if progress.message_bytes.is_none() {
         let from = progress.searched.saturating_sub(BLANK.len() - 1);
@@ -102,33 +103,30 @@ pub fn next(
 /// Two line ends: the end of the headers, and between messages a ping.
 const BLANK: &[u8] = b"\r\n\r\n";
 
-/// A buffer that begins with a line end.
-fn keep_alive(buffer: &[u8]) -> Next {
-    let lead = buffer
-        .iter()
-        .position(|c| !matches!(c, b'\r' | b'\n'))
-        .unwrap_or(buffer.len());
-    let ends = buffer.get(..lead).unwrap_or_default();
-    let pings_end = memmem::find_iter(ends, BLANK)
-        .last()
-        .map_or(0, |at| at + BLANK.len());
-    // What ends the buffer may be the first part of a ping.
-    let rest = ends.get(pings_end..).unwrap_or_default();
-    let kept = if lead == buffer.len() {
-        (1..BLANK.len())
-            .rev()
-            .find(|&n| rest.ends_with(BLANK.get(..n).unwrap_or_default()))
-            .unwrap_or(0)
-    } else {
-        0
-    };
-    match lead - kept {
-        0 => Next::More,
-        bytes => Next::KeepAlive {
-            bytes,
-            ping: pings_end > 0,
-        },
+/// A buffer that begins with a line end. A ping counts although it comes in two reads.
+fn keep_alive(buffer: &[u8], progress: &mut Progress) -> Next {
+    let (mut bytes, mut ping) = (0, false);
+    for &c in buffer {
+        if !is_line_end(c) {
+            progress.ping_bytes = 0;
+            break;
+        }
+        bytes += 1;
+        if BLANK.get(progress.ping_bytes) == Some(&c) {
+            progress.ping_bytes += 1;
+        } else {
+            progress.ping_bytes = usize::from(c == b'\r');
+        }
+        if progress.ping_bytes == BLANK.len() {
+            progress.ping_bytes = 0;
+            ping = true;
+        }
     }
+    Next::KeepAlive { bytes, ping }
+}
+
+fn is_line_end(c: u8) -> bool {
+    matches!(c, b'\r' | b'\n')
 }
 
 /// Content-Length, found as [`crate::wire`] finds it: a folded line is part of the one before.
@@ -250,22 +248,38 @@ mod tests {
     }
 
     #[test]
-    fn a_ping_is_two_line_ends_even_in_pieces() {
+    fn a_ping_is_two_line_ends() {
         let table: &[(&str, &[Got])] = &[
             ("\r\n\r\n", &[Ping(4), Left(0)]),
             ("\r\n\r\n\r\n\r\n", &[Ping(8), Left(0)]),
-            ("\r\n\r\n\r\n", &[Ping(4), Left(2)]),
-            ("\r", &[Left(1)]),
-            ("\r\n", &[Left(2)]),
-            ("\r\n\r", &[Left(3)]),
+            ("\r\n\r\n\r\n", &[Ping(6), Left(0)]),
+            ("\r", &[Blank(1), Left(0)]),
+            ("\r\n", &[Blank(2), Left(0)]),
+            ("\r\n\r", &[Blank(3), Left(0)]),
             ("\r\nA", &[Blank(2), Left(1)]),
             ("\r\n\r\nA", &[Ping(4), Left(1)]),
-            ("\n\n\r", &[Blank(2), Left(1)]),
-            ("\r\r\n", &[Blank(1), Left(2)]),
+            ("\n\r\r\n\n\r\n", &[Blank(7), Left(0)]),
+            ("\r\r\n\r\nA", &[Ping(5), Left(1)]),
         ];
         for (text, want) in table {
             assert_eq!(&follow(text.as_bytes(), 1000)[..], *want, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_ping_in_pieces_is_one_ping() {
+        let pings = |pieces: &[&str]| {
+            let mut progress = Progress::default();
+            let got = pieces
+                .iter()
+                .map(|p| next(p.as_bytes(), &mut progress, 100));
+            got.filter(|n| matches!(n, Ok(Next::KeepAlive { ping: true, .. })))
+                .count()
+        };
+        assert_eq!(pings(&["\r\n", "\r\n"]), 1);
+        assert_eq!(pings(&["\r", "\n", "\r", "\n", "\r", "\n\r\n"]), 2);
+        assert_eq!(pings(&["\r\n", "A\r\nl:0\r\n\r\n", "\r\n"]), 0);
+        assert_eq!(pings(&["\r\nA", "A\r\nl:0\r\n\r\n", "\r\n"]), 0);
     }
 
     #[test]

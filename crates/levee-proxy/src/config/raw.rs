@@ -279,7 +279,10 @@ impl fmt::Display for Bytes {
 
 impl Serialize for Bytes {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        match self.0.is_multiple_of(1 << 10) && self.0 > 0 {
+            true => serializer.collect_str(self),
+            false => serializer.serialize_u64(self.0),
+        }
     }
 }
 

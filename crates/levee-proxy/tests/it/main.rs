@@ -2,6 +2,7 @@
 
 mod calls;
 mod eviction;
+mod live;
 mod torture;
 mod transactions;
 mod wild;

@@ -10,9 +10,47 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::world::*;
 
+/// Where a storm's choices come from.
+enum Choices {
+    Random(Pcg64Mcg),
+    /// A fuzzer's bytes, and how many are used.
+    Bytes(Vec<u8>, usize),
+}
+
+impl Choices {
+    fn byte(&mut self) -> u8 {
+        match self {
+            Self::Random(rng) => rng.next_u64() as u8,
+            Self::Bytes(bytes, at) => {
+                *at += 1;
+                bytes.get(*at - 1).copied().unwrap_or_default()
+            }
+        }
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        let wide = match self {
+            Self::Random(rng) => rng.next_u64() as usize,
+            Self::Bytes(..) if n <= 256 => self.byte().into(),
+            Self::Bytes(..) => usize::from(self.byte()) << 8 | usize::from(self.byte()),
+        };
+        wide % n
+    }
+
+    /// Up to 255 bytes to be sent as they are.
+    fn raw(&mut self) -> Vec<u8> {
+        let n = self.byte();
+        (0..n).map(|_| self.byte()).collect()
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self, Self::Bytes(bytes, at) if *at >= bytes.len())
+    }
+}
+
 /// A storm of calls in every stage, honest ends and rude ones, mangled and repeated messages.
 struct Storm {
-    rng: Pcg64Mcg,
+    choices: Choices,
     /// Messages on their way, to be delivered in any order, or lost.
     pending: Vec<Sent>,
     next: u32,
@@ -23,11 +61,11 @@ struct Storm {
 
 impl Storm {
     fn below(&mut self, n: usize) -> usize {
-        usize::try_from(self.rng.next_u64() % n as u64).unwrap()
+        self.choices.below(n)
     }
 
     fn step(&mut self, w: &mut World) {
-        match self.below(12) {
+        match self.below(13) {
             0 | 1 if !self.calm || w.snapshot().held() < 6 => {
                 self.next += 1;
                 let c = Call::new(&format!("s{}", self.next));
@@ -57,10 +95,15 @@ impl Storm {
                 let mut bytes = self.pending[i].text.clone().into_bytes();
                 for _ in 0..=self.below(4) {
                     let at = self.below(bytes.len());
-                    bytes[at] = self.rng.next_u64() as u8;
+                    bytes[at] = self.choices.byte();
                 }
                 bytes.truncate(self.below(bytes.len()) + 1);
                 self.pending.extend(w.send(SERVER, bytes));
+            }
+            5 => {
+                let bytes = self.choices.raw();
+                let from = [ALICE, SERVER][self.below(2)];
+                self.pending.extend(w.send(from, bytes));
             }
             _ if !self.pending.is_empty() => {
                 let i = self.below(self.pending.len());
@@ -116,8 +159,10 @@ impl Storm {
     }
 }
 
-fn storm(seed: u64, defense: Config, steps: u32) -> (World, Vec<Event>) {
-    const K: u32 = 6;
+/// Slots of the server in a storm.
+const K: u32 = 6;
+
+fn world(defense: Config) -> World {
     let mut s = settings(K, defense);
     s.record = Some(RecordSettings {
         path: "unused".into(),
@@ -125,38 +170,69 @@ fn storm(seed: u64, defense: Config, steps: u32) -> (World, Vec<Event>) {
         files: 0,
     });
     s.session.call_max = Some(std::time::Duration::from_secs(3600));
-    let mut w = World::new(s);
-    let mut storm = Storm {
-        rng: Pcg64Mcg::seed_from_u64(seed),
-        pending: Vec::new(),
-        next: 0,
-        calm: seed % 2 == 0,
-        calls: Vec::new(),
-    };
+    World::new(s)
+}
+
+/// Runs a storm and says after each step what must hold, and after two hours that nothing is left of it.
+fn rage(w: &mut World, mut storm: Storm, steps: u32, name: &str) {
     for step in 0..steps {
-        storm.step(&mut w);
+        if storm.choices.is_over() {
+            break;
+        }
+        storm.step(w);
         let s = w.snapshot();
         assert!(
             s.in_service <= K,
-            "seed {seed} step {step}: {} of {K} slots",
+            "{name} step {step}: {} of {K} slots",
             s.in_service
         );
-        assert_eq!(
-            s.held() as usize,
-            w.front.calls(),
-            "seed {seed} step {step}"
-        );
+        assert_eq!(s.held() as usize, w.front.calls(), "{name} step {step}");
     }
-    // Two hours later nothing is left of it.
     w.ms(7_200_000);
     let s = w.snapshot();
     assert_eq!(
         (s.held(), s.in_service, s.transactions),
         (0, 0, 0),
-        "seed {seed}: {s:?}"
+        "{name}: {s:?}"
     );
+}
+
+fn storm(seed: u64, defense: Config, steps: u32) -> (World, Vec<Event>) {
+    let mut w = world(defense);
+    let storm = Storm {
+        choices: Choices::Random(Pcg64Mcg::seed_from_u64(seed)),
+        pending: Vec::new(),
+        next: 0,
+        calm: seed.is_multiple_of(2),
+        calls: Vec::new(),
+    };
+    rage(&mut w, storm, steps, &format!("seed {seed}"));
     let events = w.front.take_events();
     (w, events)
+}
+
+/// What the fuzzer calls: a storm that its bytes choose.
+pub(crate) fn sip_front(bytes: &[u8]) {
+    let choices = Choices::Bytes(bytes.to_vec(), 0);
+    let storm = Storm {
+        choices,
+        pending: Vec::new(),
+        next: 0,
+        calm: false,
+        calls: Vec::new(),
+    };
+    rage(&mut world(Config::default()), storm, u32::MAX, "fuzz");
+}
+
+#[test]
+fn the_fuzzers_corpus_holds() {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/sip_front");
+    let mut files = 0;
+    for entry in std::fs::read_dir(dir).unwrap() {
+        sip_front(&std::fs::read(entry.unwrap().path()).unwrap());
+        files += 1;
+    }
+    assert!(files > 0);
 }
 
 #[test]

@@ -289,3 +289,63 @@ fn old_with_ties<R: Rng + ?Sized>(band: &Band, rank: u32, rng: &mut R) -> Option
     band.select(Group::Old, rank)
         .map(|position| band.slot(position))
 }
+
+#[cfg(test)]
+mod tests {
+    use rand_pcg::Pcg64Mcg;
+    use statrs::distribution::{ChiSquared, ContinuousCDF};
+
+    use super::*;
+
+    /// The least rank against `P(rank >= r) = C(m - r, n) / C(m, n)`, by chi-square with an error of 10^-6 a case.
+    #[test]
+    fn the_least_rank_has_its_exact_law() {
+        const DRAWS: u32 = 100_000;
+        let cases = [
+            (10, 1),
+            (10, 10),
+            (24, 12),
+            (26, 2),
+            (100, 7),
+            (2_000, 3),
+            (5_000, 100),
+            (300_000, 2),
+            (1_000_000, 1_000),
+        ];
+        for (m, n) in cases {
+            // Bins of at least a thirtieth each, by their first ranks; the last one may be smaller.
+            let mut bins = Vec::from([(0_u32, 0.0)]);
+            let mut tail = 1.0;
+            for rank in 0..=m - n {
+                let next = tail * f64::from(m - rank - n) / f64::from(m - rank);
+                if bins.last().unwrap().1 >= 1.0 / 30.0 && tail > 1e-3 {
+                    bins.push((rank, 0.0));
+                }
+                bins.last_mut().unwrap().1 += tail - next;
+                tail = next;
+            }
+            let mut counts = std::vec![0_u32; bins.len()];
+            let mut rng = Pcg64Mcg::new(u128::from(m));
+            for _ in 0..DRAWS {
+                let rank = least_rank(m, n, &mut rng);
+                assert!(rank <= m - n);
+                counts[bins.partition_point(|(first, _)| *first <= rank) - 1] += 1;
+            }
+            let statistic: f64 = bins
+                .iter()
+                .zip(&counts)
+                .map(|((_, p), count)| (p * f64::from(DRAWS), f64::from(*count)))
+                .map(|(expected, count)| (count - expected) * (count - expected) / expected)
+                .sum();
+            if bins.len() > 1 {
+                let p = ChiSquared::new((bins.len() - 1) as f64)
+                    .unwrap()
+                    .sf(statistic);
+                assert!(
+                    p > 1e-6,
+                    "least of {n} in {m}: p = {p:e}, {bins:?}, {counts:?}"
+                );
+            }
+        }
+    }
+}

@@ -81,7 +81,11 @@ impl Checker<'_> {
     }
 
     pub(super) fn defense(&mut self, index: usize, raw: &RawSip) {
-        if let Err(error) = selective::Selective::check(raw.capacity, &raw.defense) {
+        // The first looks at the table alone, the second at the capacity too; each stops at its first error.
+        let of_table = raw.defense.validate().err();
+        let of_both = raw.defense.validate_for(raw.capacity).err();
+        let different = of_both.filter(|error| Some(error) != of_table.as_ref());
+        for error in of_table.into_iter().chain(different) {
             let key = match error.key.as_str() {
                 "capacity" => format!("sip[{index}].capacity"),
                 key => format!("sip[{index}].defense.{key}"),

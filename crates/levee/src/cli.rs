@@ -1,0 +1,67 @@
+//! The arguments. Nothing is read or opened while they are parsed.
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+use crate::commands::{completions, config, demo, lab, man, replay, run};
+
+/// Keeps a service available to its honest users while it is under a denial-of-service attack.
+#[derive(Debug, Parser)]
+#[command(name = "levee", version, propagate_version = true, after_help = EXIT_STATUS)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_STATUS: &str = "Exit status:\n  \
+    0  done, and what was checked holds\n  \
+    1  what was checked does not hold\n  \
+    2  bad input; standard error says what, where, and what to do\n\n\
+    Environment:\n  \
+    LEVEE_LOG  which logs are written, instead of the configuration's level: info, levee_proxy=debug";
+
+/// Options of every command.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Global {
+    /// Print one JSON document on standard output, and nothing else there
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Write more logs to standard error; twice for still more
+    #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
+    pub(crate) verbose: u8,
+    /// Write no progress, and only errors, to standard error
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show an attack on a bare server and on one behind Levee; needs no other software
+    Demo(demo::Args),
+    /// Run the live fronts that a configuration names, and the admin page
+    Run(run::Args),
+    /// Run a scenario for real on loopback, with the live front in the middle
+    Lab(lab::Args),
+    /// Replay a live recording and compare the verdicts
+    Replay(replay::Args),
+    /// Work on configuration files
+    #[command(subcommand)]
+    Config(config::Command),
+    /// Print completions for a shell
+    Completions(completions::Args),
+    /// Print the manual page
+    Man(man::Args),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,66 @@
+//! `levee demo`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use levee_lab::scenario::Scenario;
+use levee_lab::{demo, html, report};
+
+use crate::cli::Global;
+use crate::exit::Answer;
+use crate::view::DemoView;
+use crate::{output, signals};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What is attacked
+    #[arg(value_enum, default_value_t = What::Sip)]
+    what: What,
+    /// Where the page with the plots goes
+    #[arg(long, value_name = "FILE", default_value = "levee-demo.html")]
+    page: PathBuf,
+    /// Write no page
+    #[arg(long, conflicts_with = "page")]
+    no_page: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    /// A phone system, by callers that never hang up
+    Sip,
+    /// A web server (not in this version)
+    Http,
+    /// A service on several sites (not in this version)
+    Anycast,
+}
+
+pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
+    match args.what {
+        What::Sip => {}
+        What::Http => bail!("`demo http` is not in this version; there is `levee demo sip`"),
+        What::Anycast => bail!("`demo anycast` is not in this version; there is `levee demo sip`"),
+    }
+    let no_file = |_: &str| Err(std::io::Error::other("the demo reads no file"));
+    let scenario = Scenario::parse("the demo's scenario", demo::SCENARIO, &no_file)?;
+    let stop = signals::stop_flag()?;
+    let mut view = DemoView::new(global);
+    let result = demo::run(&scenario, &stop, &mut |now| view.show(now))?;
+    view.finish();
+    if !args.no_page {
+        std::fs::write(&args.page, html::page(&result)).with_context(|| {
+            format!(
+                "cannot write {}: choose another file with --page, or --no-page",
+                args.page.display()
+            )
+        })?;
+    }
+    if global.json {
+        output::text(&report::to_json(&result.report))?;
+    } else {
+        output::text(&report::to_table(&result.report))?;
+    }
+    if !args.no_page && !global.quiet {
+        eprintln!("plots: {}", args.page.display());
+    }
+    Ok(Answer::Yes)
+}

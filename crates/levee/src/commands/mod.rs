@@ -1,0 +1,32 @@
+//! One module a subcommand.
+
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod demo;
+pub(crate) mod lab;
+pub(crate) mod man;
+pub(crate) mod replay;
+pub(crate) mod run;
+
+use anyhow::Result;
+
+use crate::cli::{Cli, Command};
+use crate::exit::Answer;
+use crate::logging;
+
+/// Runs the command that was asked for.
+pub(crate) fn run(cli: &Cli) -> Result<Answer> {
+    // `run` takes its level and format from the configuration.
+    if !matches!(cli.command, Command::Run(_)) {
+        logging::for_tools(cli.global)?;
+    }
+    match &cli.command {
+        Command::Demo(args) => demo::run(args, cli.global),
+        Command::Run(args) => run::run(args, cli.global),
+        Command::Lab(args) => lab::run(args, cli.global),
+        Command::Replay(args) => replay::run(args, cli.global),
+        Command::Config(command) => config::run(command, cli.global),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
+    }
+}

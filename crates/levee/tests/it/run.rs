@@ -1,0 +1,306 @@
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use super::levee;
+
+/// How long anything may take before the test gives up; a failure, never a measure.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running `levee run --json`.
+struct Run {
+    child: Child,
+    /// JSON log lines.
+    logs: Receiver<serde_json::Value>,
+    config: PathBuf,
+    front: String,
+    admin: String,
+    /// The protected server.
+    server: UdpSocket,
+    _folder: tempfile::TempDir,
+}
+
+fn config(server: &UdpSocket, capacity: u32, drain: &str) -> String {
+    format!(
+        r#"drain = "{drain}"
+log.format = "json"
+admin.listen = "127.0.0.1:0"
+[[sip]]
+name = "office"
+listen = ["udp:127.0.0.1:0"]
+server = "udp:{}"
+capacity = {capacity}
+record.path = "{{folder}}/events.jsonl"
+[sip.defense]
+kind = "seven"
+drop_factor.mean_call = "2m"
+"#,
+        server.local_addr().unwrap()
+    )
+}
+
+impl Run {
+    fn start(drain: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("levee.toml");
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        server.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (sender, logs) = channel();
+        let mut run = Run {
+            child: Command::new("true").spawn().unwrap(),
+            logs,
+            config: path,
+            front: String::new(),
+            admin: String::new(),
+            server,
+            _folder: folder,
+        };
+        run.child.wait().unwrap();
+        run.write(&config(&run.server, 24, drain));
+        run.child = levee()
+            .args(["run", "--json"])
+            .arg(&run.config)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = BufReader::new(run.child.stderr.take().unwrap());
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                let json = serde_json::from_str(&line).unwrap_or(serde_json::Value::String(line));
+                if sender.send(json).is_err() {
+                    return;
+                }
+            }
+        });
+        run.front = run.log("listens")["listen"]
+            .as_str()
+            .unwrap()
+            .strip_prefix("udp:")
+            .unwrap()
+            .to_owned();
+        run.admin = run.log("the admin page listens")["listen"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        run
+    }
+
+    fn write(&self, text: &str) {
+        let folder = self.config.parent().unwrap().display().to_string();
+        fs::write(&self.config, text.replace("{folder}", &folder)).unwrap();
+    }
+
+    /// Waits for a line with this in its message.
+    #[track_caller]
+    fn log(&self, says: &str) -> serde_json::Value {
+        let mut seen = Vec::new();
+        loop {
+            match self.logs.recv_timeout(PATIENCE) {
+                Ok(line)
+                    if line["message"]
+                        .as_str()
+                        .is_some_and(|message| message.contains(says)) =>
+                {
+                    return line;
+                }
+                Ok(line) => seen.push(line),
+                Err(error) => panic!("no line says {says:?} ({error}): {seen:#?}"),
+            }
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill")
+            .args([name, &self.child.id().to_string()])
+            .status()
+            .unwrap();
+        assert!(sent.success());
+    }
+
+    fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.admin).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[track_caller]
+    fn metric(&self, series: &str) -> f64 {
+        let text = self.get("/metrics");
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {series} in {text}"))
+            .parse()
+            .unwrap()
+    }
+
+    /// Sends an INVITE through the front and waits until the server has it.
+    fn call(&self) -> UdpSocket {
+        let caller = UdpSocket::bind("127.0.0.1:0").unwrap();
+        caller.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (from, to) = (
+            caller.local_addr().unwrap(),
+            self.server.local_addr().unwrap(),
+        );
+        let invite = format!(
+            "INVITE sip:bob@{to} SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bKcall;rport\r\nMax-Forwards: 70\r\n\
+             From: <sip:alice@{from}>;tag=a\r\nTo: <sip:bob@{to}>\r\nCall-ID: one@{from}\r\nCSeq: 1 INVITE\r\n\
+             Contact: <sip:alice@{from}>\r\nContent-Length: 0\r\n\r\n"
+        );
+        caller.send_to(invite.as_bytes(), &self.front).unwrap();
+        let mut buffer = [0; 65_535];
+        let (bytes, _) = self.server.recv_from(&mut buffer).unwrap();
+        let arrived = String::from_utf8_lossy(&buffer[..bytes]).into_owned();
+        assert!(arrived.starts_with("INVITE sip:bob@"), "{arrived}");
+        caller
+    }
+
+    /// Waits for the end; exit status and the document on standard output.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut out = String::new();
+        self.child
+            .stdout
+            .take()
+            .unwrap()
+            .read_to_string(&mut out)
+            .unwrap();
+        (self.child.wait().unwrap().code(), out)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // Only after a failed assertion is it still there.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_front_serves_calls_and_metrics_and_stops_when_told() {
+    let run = Run::start("0s");
+    assert!(run.get("/healthz").starts_with("HTTP/1.1 200"));
+    assert_eq!(
+        run.metric("levee_sip_arrivals_total{front=\"office\"}"),
+        0.0
+    );
+    run.call();
+    assert_eq!(
+        run.metric("levee_sip_arrivals_total{front=\"office\"}"),
+        1.0
+    );
+    assert_eq!(
+        run.metric("levee_sip_calls{front=\"office\",state=\"waiting\"}"),
+        1.0
+    );
+    let recording = run.config.with_file_name("events.jsonl");
+    run.signal("-TERM");
+    run.log("stopped");
+    let replayed = super::finished(levee().arg("replay").arg(&recording));
+    let (status, out) = run.end();
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(status, Some(0));
+    assert_eq!(
+        (&json["command"], &json["fronts"][0]["name"]),
+        (&"run".into(), &"office".into())
+    );
+    assert_eq!(json["fronts"][0]["forwarded"], 1);
+    assert_eq!(replayed.0, 0, "{replayed:?}");
+    assert!(
+        replayed.1.contains("same verdicts: ") && !replayed.1.contains("killed"),
+        "{replayed:?}"
+    );
+}
+
+#[test]
+fn a_stop_waits_for_held_calls_until_a_second_signal() {
+    let run = Run::start("1h");
+    run.call();
+    run.signal("-INT");
+    run.log("stopping");
+    let health = run.get("/healthz");
+    assert!(
+        health.starts_with("HTTP/1.1 503") && health.ends_with("draining\n"),
+        "{health}"
+    );
+    run.signal("-INT");
+    run.log("stopped at once");
+    assert_eq!(run.end().0, Some(0));
+}
+
+#[test]
+fn a_reload_takes_a_good_file_and_refuses_a_bad_one() {
+    let run = Run::start("0s");
+    let capacity = "levee_sip_capacity{front=\"office\"}";
+    run.call();
+    run.write(&config(&run.server, 48, "0s"));
+    run.signal("-HUP");
+    run.log("reloaded");
+    assert_eq!(run.metric(capacity), 48.0);
+
+    for (text, says) in [
+        (config(&run.server, 0, "0s"), "sip[0].capacity"),
+        (
+            config(&run.server, 7, "0s").replace("office", "home"),
+            "cannot be added, taken out or renamed",
+        ),
+        (
+            config(&run.server, 7, "0s").replace(
+                "listen = [\"udp:127.0.0.1:0\"]",
+                "listen = [\"udp:127.0.0.2:0\"]",
+            ),
+            "`listen`",
+        ),
+        (
+            config(&run.server, 7, "0s").replace("json", "text"),
+            "log.format",
+        ),
+    ] {
+        run.write(&text);
+        run.signal("-HUP");
+        let line = run.log("the old configuration goes on");
+        assert!(line["message"].as_str().unwrap().contains(says), "{line}");
+        assert_eq!(run.metric(capacity), 48.0);
+    }
+    // The call that was held before is held still.
+    assert_eq!(
+        run.metric("levee_sip_calls{front=\"office\",state=\"waiting\"}"),
+        1.0
+    );
+    run.signal("-TERM");
+    assert_eq!(run.end().0, Some(0));
+}
+
+#[test]
+fn an_address_that_is_taken_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let path = folder.path().join("levee.toml");
+    let address = taken.local_addr().unwrap();
+    let text = config(&server, 1, "0s").replace("udp:127.0.0.1:0", &format!("udp:{address}"));
+    fs::write(
+        &path,
+        text.replace("{folder}", &folder.path().display().to_string()),
+    )
+    .unwrap();
+    let (status, out, error) = super::finished(levee().args(["run", "--quiet"]).arg(&path));
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!(
+        error.contains(&format!(
+            "levee: front `office`: cannot listen on udp:{address}"
+        )),
+        "{error}"
+    );
+}
