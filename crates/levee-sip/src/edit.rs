@@ -305,7 +305,7 @@ fn stamped_via(out: &mut Vec<u8>, h: &Header<'_>, stamp: Stamp) {
 }
 
 /// Each of some readable parameters with its `;`, quotes and white space.
-fn params_as_written<'a>(bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+fn params_as_written(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut c = Cursor::new(bytes);
     core::iter::from_fn(move || {
         let from = c.at();
