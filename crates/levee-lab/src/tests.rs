@@ -475,21 +475,15 @@ fn levee_in_the_middle_keeps_honest_calls_alive() {
     assert!(share(&bare).estimate < 0.05, "{:?}", share(&bare));
     assert!(share(&defended).estimate > 0.7, "{:?}", share(&defended));
     let front = defended.front.unwrap();
-    let cut = count(
-        &defended.load,
-        Kind::Honest,
-        Outcome::Incomplete,
-        Duration::ZERO,
-    ) + count(
-        &defended.load,
-        Kind::Attacker,
-        Outcome::Incomplete,
-        Duration::ZERO,
+    let all = |kind| count(&defended.load, kind, Outcome::Incomplete, Duration::ZERO);
+    let cut = all(Kind::Honest) + all(Kind::Attacker);
+    // A caller that hangs up while the front evicts its call was not cut: some evictions more than cuts, never fewer.
+    assert!(
+        (cut..=cut + cut / 10).contains(&front.evicted_in_call),
+        "{cut} cut, {} evicted",
+        front.evicted_in_call
     );
-    assert_eq!(
-        front.evicted_in_call, cut,
-        "each cut call is an eviction of the front's"
-    );
+    // Both ends of each evicted call said 200 to the front's BYE, or had said BYE themselves.
     assert_eq!(front.bye_timeout, 0);
     assert_eq!(
         defended.pbx.refused_full, 0,

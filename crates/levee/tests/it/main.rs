@@ -3,6 +3,7 @@
 
 mod config;
 mod help;
+mod lab;
 mod replay;
 mod run;
 
