@@ -32,6 +32,10 @@ use super::table::Table;
 use super::txn::{Role, Txn};
 use crate::recorder::{PolicyRng, policy_rng};
 
+/// How long a call is not looked at, at most. The heap keeps the entry of a call that is gone until it comes up: with the
+/// longest call in place of this, a flood of refused calls would be remembered for a day.
+const CALL_LOOK_MAX: Duration = Duration::from_secs(30);
+
 /// What happens to a front.
 #[derive(Debug)]
 pub enum Input<'a> {
@@ -246,6 +250,12 @@ impl Front {
     #[must_use]
     pub fn calls(&self) -> usize {
         self.calls.len()
+    }
+
+    /// Entries of the timers' heap, those of the dead included.
+    #[must_use]
+    pub fn wakeups(&self) -> usize {
+        self.wakeups.len()
     }
 
     /// The numbers as of now.
@@ -566,10 +576,11 @@ impl Front {
     }
 
     pub(crate) fn rearm_call(&mut self, id: u64) {
+        let now = self.at();
         let Some(call) = self.calls.get_mut(id) else {
             return;
         };
-        let at = call.deadline();
+        let at = call.deadline().min(now + CALL_LOOK_MAX);
         if at < call.armed {
             call.armed = at;
             self.wakeups.push(at, Wake::Call(id));
@@ -712,9 +723,9 @@ impl Front {
                 self.end_call(call);
             }
             Role::InDialog { call, leg, .. } => self.on_dialog_failed(call, leg, method, code),
-            Role::OwnBye { call, .. } => {
+            Role::OwnBye { call, to, .. } => {
                 self.stats.bye_timeout += 1;
-                self.on_own_bye_done(call);
+                self.on_own_bye_done(call, to);
             }
         }
     }

@@ -15,6 +15,9 @@ use super::calls::{Call, Stage};
 use super::front::Front;
 use super::txn::{Role, Txn};
 
+/// The highest CSeq number (RFC 3261 section 8.1.1.5).
+pub(crate) const CSEQ_MAX: u32 = (1 << 31) - 1;
+
 impl Front {
     pub(crate) fn on_request(&mut self, flow: Flow, msg: &Message<'_>) {
         let parts = match check::request(msg) {
@@ -30,6 +33,14 @@ impl Front {
                 .take(now_ns, super::addresses::source_of(flow.peer.ip()))
         {
             return self.drop_message("source_rate");
+        }
+        // A BYE of ours has to be able to top it.
+        if zone == Zone::Outside && parts.cseq.number >= CSEQ_MAX {
+            self.drop_message("bad_cseq");
+            if parts.method != Method::Ack {
+                self.answer_stateless(flow, msg, &parts.via, (400, "CSeq Too High"), b"");
+            }
+            return;
         }
         match parts.method {
             Method::Ack => self.on_ack(flow, msg, &parts),
@@ -104,6 +115,7 @@ impl Front {
             cancel_wanted: false,
             request: Vec::new(),
             from: Some(flow),
+            target: None,
             session: None,
             armed: Duration::MAX,
         });
@@ -111,7 +123,7 @@ impl Front {
             self.answer_trying(id, flow, msg);
         }
         if let Role::InDialog { call, leg, from } = role {
-            self.note_in_dialog(call, leg, from, msg, parts);
+            self.note_in_dialog(id, (call, leg, from), msg, parts);
         }
         if begins_call {
             self.begin_call(id, flow, msg, parts);
@@ -179,23 +191,21 @@ impl Front {
 
     fn note_in_dialog(
         &mut self,
-        call: u64,
-        leg: usize,
-        from: Side,
+        id: u64,
+        (call, leg, from): (u64, usize, Side),
         msg: &Message<'_>,
         parts: &RequestParts<'_>,
     ) {
+        // Only these move a remote target (RFC 3261 section 12.2, RFC 3311 section 5), and not before they succeed.
+        if matches!(parts.method, Method::Invite | Method::Update)
+            && let Some(txn) = self.txns.get_mut(id)
+        {
+            txn.target = dialog::contact_uri(msg).map(Box::from);
+        }
         let Some(leg) = self.calls.get_mut(call).and_then(|c| c.legs.get_mut(leg)) else {
             return;
         };
-        // Only these move a remote target (RFC 3261 section 12.2, RFC 3311 section 5).
-        let refreshes = matches!(parts.method, Method::Invite | Method::Update);
-        let target = if refreshes {
-            dialog::contact_uri(msg)
-        } else {
-            None
-        };
-        leg.dialog.on_request(from, parts.cseq.number, target);
+        leg.dialog.on_request(from, parts.cseq.number, None);
         if parts.method == Method::Bye {
             leg.byes = leg.byes.saturating_add(1);
         }
@@ -351,11 +361,17 @@ impl Front {
         }
         let role = self.dialog_role(parts);
         self.pass_ack(flow, msg, parts, role);
+        // An early dialog has nothing to acknowledge: its ACK would make a ringing call look like one in progress.
         if let Role::InDialog {
             call,
+            leg,
             from: Side::Caller,
-            ..
         } = role
+            && self
+                .calls
+                .get(call)
+                .and_then(|c| c.legs.get(leg))
+                .is_some_and(|l| l.answered)
         {
             self.on_call_acked(call);
         }

@@ -133,6 +133,31 @@ impl Front {
         }
     }
 
+    /// Whether requests to the callee go by the server, so that those of the callee do too.
+    fn is_by_server(&self, call: u64, leg: usize) -> bool {
+        let leg = self.calls.get(call).and_then(|c| c.legs.get(leg));
+        let server = self.addresses.server().addr;
+        leg.is_some_and(|l| match self.uri_hop(l.dialog.next_hop(Side::Callee)) {
+            Hop::Flow(flow) => flow.peer == server,
+            Hop::Name { host, port, .. } => {
+                let ip = self.names.get(self.at(), &host).flatten();
+                port == server.port() && ip == Some(server.ip())
+            }
+            Hop::None => false,
+        })
+    }
+
+    /// Whether the server, or a callee that it led us to, had a part in what one end asked in a call. What the caller has
+    /// from outside in the callee's name shows nothing of the server's side.
+    pub(crate) fn server_heard(&self, id: u64, from: Side) -> bool {
+        self.txns.get(id).is_some_and(|t| {
+            from == Side::Caller
+                || t.from.is_some_and(|f| self.zone(f) == Zone::Server)
+                || t.down
+                    .is_some_and(|d| d.peer == self.addresses.server().addr)
+        })
+    }
+
     /// Where a request of ours or of one end goes, to reach the other end of a call.
     pub(crate) fn dialog_hop(&self, call: u64, leg: usize, to: Side) -> Hop {
         let Some(call) = self.calls.get(call) else {
@@ -162,6 +187,16 @@ impl Front {
                 self.dialog_hop(call, leg, Side::Caller)
             }
             (Zone::Server, _, None) => self.uri_hop(uri),
+            // Straight to the caller it would end or move a call behind the server's back.
+            (
+                Zone::Outside,
+                Role::InDialog {
+                    call,
+                    leg,
+                    from: Side::Callee,
+                },
+                _,
+            ) if self.is_by_server(call, leg) => self.server_hop(),
             (Zone::Outside, Role::InDialog { call, leg, from }, None) => {
                 match self.dialog_hop(call, leg, from.other()) {
                     Hop::None => self.server_hop(),

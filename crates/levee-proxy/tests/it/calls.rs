@@ -199,7 +199,12 @@ fn a_challenged_bye_does_not_end_the_call() {
     );
     assert_eq!(w.snapshot().held_in_call, 1);
     let bye = only(&w.send(ALICE, c.inside("BYE", 3, "b1")), "BYE").clone();
-    w.send(SERVER, answer(&bye, 481, "Gone", "", ""));
+    // The server knows of no such call: our own BYE makes sure.
+    let sent = w.send(SERVER, answer(&bye, 481, "Gone", "", ""));
+    let ours = sent
+        .iter()
+        .find(|s| s.text.starts_with("BYE") && s.to == SERVER);
+    w.send(SERVER, answer(ours.unwrap(), 481, "Gone", "", ""));
     assert_eq!(w.snapshot().held(), 0);
 }
 
