@@ -171,8 +171,12 @@ impl Addresses {
         u16::try_from(at).ok().map(PortId)
     }
 
-    /// The flow to an address, on whichever connection the driver has or makes.
+    /// The flow to an address, on whichever connection the driver has or makes. There is none to ourselves: what a
+    /// stranger has us send to an inside port would count as the server's.
     pub(crate) fn flow_to(&self, to: Listen) -> Option<Flow> {
+        if self.ports.iter().any(|p| p.listen == to) {
+            return None;
+        }
         Some(Flow {
             port: self.port_to(to)?,
             peer: to.addr,

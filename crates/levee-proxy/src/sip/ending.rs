@@ -218,7 +218,7 @@ impl Front {
         }
     }
 
-    fn send_bye(&mut self, call: u64, leg: usize, to: Side) {
+    pub(crate) fn send_bye(&mut self, call: u64, leg: usize, to: Side) {
         let Some(flow) = self.own_flow(call, leg, to) else {
             return self.on_own_bye_done(call, to);
         };

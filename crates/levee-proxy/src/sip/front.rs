@@ -318,6 +318,10 @@ impl Front {
         if std::mem::replace(&mut self.policy_busy, true) {
             return;
         }
+        self.run_policy_inputs();
+    }
+
+    fn run_policy_inputs(&mut self) {
         while let Some(input) = self.policy_inputs.pop_front() {
             self.note(|now| Event::Input(now, input.clone()));
             self.policy.handle(self.now, input, &mut self.rng);
@@ -341,10 +345,7 @@ impl Front {
         self.note(Event::Deadline);
         self.policy.handle_deadline(self.now, &mut self.rng);
         self.carry_out();
-        self.policy_busy = false;
-        while let Some(input) = self.policy_inputs.pop_front() {
-            self.tell_policy(input);
-        }
+        self.run_policy_inputs();
     }
 
     fn note(&mut self, event: impl FnOnce(Time) -> Event) {
@@ -526,6 +527,10 @@ impl Front {
         let Some(out) = out else { return };
         *self.stats.replied.entry(code).or_default() += 1;
         self.send_up(id, code, out);
+        // It will not be passed on any more; its answer may be kept for half a minute.
+        if let Some(txn) = self.txns.get_mut(id) {
+            txn.request = Vec::new();
+        }
     }
 
     /// Sends an answer to whoever sent the request of a transaction.
@@ -699,6 +704,7 @@ impl Front {
             return;
         }
         self.drop_message("unreachable");
+        self.leave_flow(id);
         self.on_no_answer(id, 503, "Service Unavailable");
         self.rearm(id);
     }

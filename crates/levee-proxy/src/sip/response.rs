@@ -9,6 +9,7 @@ use levee_sip::header::SessionExpires;
 use levee_sip::transaction::Ack;
 use levee_sip::wire::{Message, Method, Name};
 
+use super::addresses::Zone;
 use super::calls::Stage;
 use super::ending::ByeEnd;
 use super::front::Front;
@@ -252,14 +253,20 @@ impl Front {
             return;
         };
         let target = txn.target.take().filter(|_| heard);
+        let (source, asked) = (txn.from, txn.session);
+        let moved = source.filter(|f| from == Side::Caller && self.zone(*f) == Zone::Outside);
         let session = msg
             .value(Name::SessionExpires)
-            .and_then(|v| SessionExpires::parse(v).ok());
+            .and_then(|v| SessionExpires::parse(v).ok())
+            .map(|s| s.seconds)
+            .or(asked);
         let Some(c) = self.calls.get_mut(call) else {
             return;
         };
-        if let Some(s) = session {
-            c.session_at = Some(now + Duration::from_secs(s.seconds.into()));
+        // An answer that names none ends the timer (RFC 4028 section 7.2): nobody would refresh any more.
+        c.session_at = session.map(|s| now + Duration::from_secs(s.into()));
+        if let Some(flow) = moved {
+            c.source = flow;
         }
         if let Some(l) = c.legs.get_mut(leg) {
             l.dialog.on_request(from, 0, target.as_deref());

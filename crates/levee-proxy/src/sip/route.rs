@@ -171,6 +171,36 @@ impl Front {
             .map_or(Hop::None, |l| self.uri_hop(l.dialog.next_hop(to)))
     }
 
+    /// The caller's connection is gone: from now on it is reached by its Contact, and so is the other end's BYE, which
+    /// becomes ours when it fails.
+    pub(crate) fn leave_flow(&mut self, id: u64) {
+        let Some(txn) = self.txns.get(id) else { return };
+        let call = match txn.role {
+            Role::InDialog {
+                call,
+                from: Side::Callee,
+                ..
+            }
+            | Role::OwnBye {
+                call,
+                to: Side::Caller,
+                ..
+            } => call,
+            _ => return,
+        };
+        let (role, down) = (txn.role, txn.down);
+        let Some(c) = self.calls.get_mut(call) else {
+            return;
+        };
+        if !c.sticky || Some(c.source) != down {
+            return;
+        }
+        c.sticky = false;
+        if let Role::OwnBye { leg, to, .. } = role {
+            self.send_bye(call, leg, to);
+        }
+    }
+
     fn next_hop(&self, parts: &RequestParts<'_>, plan: &Plan<'_>, zone: Zone, role: Role) -> Hop {
         let uri: &[u8] = plan.uri.as_deref().unwrap_or(parts.uri.bytes);
         match (zone, role, plan.next_route) {
@@ -306,8 +336,8 @@ impl Front {
         if makes_dialog(msg, parts) {
             routes_added = self.record_route(&mut lines, from, down);
         }
-        if let Role::Invite { .. } = role {
-            self.ask_for_session_timer(id, msg, &mut lines);
+        if matches!(role, Role::Invite { .. } | Role::InDialog { .. }) {
+            self.ask_for_session_timer(id, msg, parts.method, &mut lines);
         }
         let packet = self.write(id, msg, parts, plan, from, down, &lines);
         let (now, reliable) = (self.at(), self.is_reliable(down));

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use levee_proxy::sip::front::Input;
+use levee_proxy::sip::settings::Listen;
+
 use crate::world::*;
 
 /// The attacker's request in the name of the other end of its call.
@@ -313,4 +316,74 @@ fn a_call_that_is_too_old_before_it_has_a_slot_leaves_the_defence_too() {
     );
     w.ms(60_000);
     assert_eq!(slots(&w), (0, 0));
+}
+
+#[test]
+fn a_flood_leaves_room_to_hang_up() {
+    let mut s = settings(1, refuse());
+    s.limits.transactions_max = 16;
+    let mut w = World::new(s);
+    let c = w.call("c1");
+    for i in 0..50 {
+        w.send(BOB, Call::new(&format!("f{i}")).invite());
+    }
+    assert_eq!(w.snapshot().transactions, 14);
+    let bye = only(&w.send(ALICE, c.bye("b1")), "BYE").clone();
+    w.send(SERVER, ok(&bye));
+    assert_eq!(slots(&w), (0, 0));
+}
+
+#[test]
+fn nobody_makes_us_talk_to_our_own_inside() {
+    let inside = "10.0.1.1:5070";
+    let mut s = settings(1, seven());
+    s.inside = vec![Listen::udp(addr(inside))];
+    let mut w = World::new(s);
+    let mut c = Call::new("c1");
+    // Not a neighbour that wants answers where it came from, so its Contact counts.
+    let invite = c
+        .invite()
+        .replace(";rport", "")
+        .replace(&format!("sip:alice@{ALICE}>"), &format!("sip:x@{inside}>"));
+    c.at_server = only(&w.send(ALICE, invite), "INVITE").clone();
+    w.send_on(1, SERVER, c.answer(200, "OK", "b1"));
+    w.send(ALICE, c.ack("b1"));
+    w.ms(200);
+    let sent = w.send(ALICE, Call::new("newcomer").invite());
+    let to: Vec<_> = byes(&sent).into_iter().map(|b| b.to).collect();
+    assert_eq!(to, [SERVER, ALICE]);
+}
+
+#[test]
+fn bypass_and_a_dry_run_refuse_nobody_for_want_of_room() {
+    for bypass in [true, false] {
+        let mut s = settings(1, refuse());
+        s.limits.calls_max = 2;
+        (s.bypass, s.dry_run) = (bypass, !bypass);
+        let mut w = World::new(s);
+        for i in 0..5 {
+            w.call(&format!("c{i}"));
+        }
+        let s = w.snapshot();
+        assert_eq!((s.arrivals, s.held_in_call), (5, 2), "bypass {bypass}");
+    }
+}
+
+#[test]
+fn a_caller_whose_connection_is_gone_is_reached_by_its_contact() {
+    let mut s = settings(1, seven());
+    s.listen = vec![Listen::tcp(addr(PROXY)), Listen::udp(addr(PROXY))];
+    let mut w = World::new(s);
+    let mut c = Call::new("c1");
+    let invite = c.invite().replace("SIP/2.0/UDP", "SIP/2.0/TCP");
+    c.at_server = only(&w.send("192.0.2.10:40000", invite), "INVITE").clone();
+    w.send_on(1, SERVER, c.answer(200, "OK", "b1"));
+    w.send("192.0.2.10:40000", c.ack("b1"));
+    w.ms(200);
+    let sent = w.send_on(1, BOB, Call::new("newcomer").invite());
+    let to: Vec<_> = byes(&sent).into_iter().map(|b| b.to).collect();
+    assert_eq!(to, [SERVER, "192.0.2.10:40000"]);
+    // The last transaction that was made is that BYE's.
+    let sent = w.handle(Input::Unreachable { txn: w.last_txn });
+    assert_eq!(only(&sent, "BYE").to, ALICE);
 }
