@@ -31,6 +31,7 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+pub(crate) use addresses::source_of;
 pub use addresses::{ConnId, Flow, PortId, Zone};
 pub use snapshot::{Histogram, Snapshot};
 

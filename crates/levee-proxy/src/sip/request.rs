@@ -79,13 +79,7 @@ impl Front {
             return self.answer_stateless(flow, msg, &parts.via, (482, "Loop Detected"), b"");
         }
         let role = self.dialog_role(parts);
-        // A flood must not keep those who have a call from hanging up: an eighth of the table is theirs.
-        let most = self.settings.limits.transactions_max;
-        let room = match role {
-            Role::InDialog { .. } => most,
-            _ => most - most / 8,
-        };
-        if self.txns.len() >= room {
+        if !self.has_room(role) {
             self.drop_message("transactions_full");
             let lines = self.retry_after();
             return self.answer_stateless(
@@ -138,6 +132,17 @@ impl Front {
         } else {
             self.pass_on(id, msg, parts);
         }
+    }
+
+    /// Whether there is room for a transaction. A flood must not keep those who have a call from hanging up: an eighth of
+    /// the table is theirs.
+    fn has_room(&self, role: Role) -> bool {
+        let most = self.settings.limits.transactions_max;
+        let kept = match role {
+            Role::InDialog { .. } => 0,
+            _ => most / 8,
+        };
+        self.txns.len() < most - kept
     }
 
     /// 100 at once: the defence, or the server, may take its time (section 16.2).

@@ -175,20 +175,20 @@ impl Front {
     /// becomes ours when it fails.
     pub(crate) fn leave_flow(&mut self, id: u64) {
         let Some(txn) = self.txns.get(id) else { return };
-        let call = match txn.role {
-            Role::InDialog {
-                call,
-                from: Side::Callee,
-                ..
-            }
-            | Role::OwnBye {
-                call,
-                to: Side::Caller,
-                ..
-            } => call,
-            _ => return,
-        };
         let (role, down) = (txn.role, txn.down);
+        let (Role::InDialog {
+            call,
+            from: Side::Callee,
+            ..
+        }
+        | Role::OwnBye {
+            call,
+            to: Side::Caller,
+            ..
+        }) = role
+        else {
+            return;
+        };
         let Some(c) = self.calls.get_mut(call) else {
             return;
         };
