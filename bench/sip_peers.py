@@ -111,12 +111,21 @@ class Process:
         deadline = time.monotonic() + START_MAX_S
         while True:
             if not self.running():
-                raise PeerError(f"{self.name} ended at its start:\n{self.tail()}")
+                raise PeerError(f"{self.name} ended at its start ({self.ended_how()}):\n{self.tail()}")
             if ready():
                 return
             if time.monotonic() > deadline:
                 raise PeerError(f"{self.name}: no {what} within {START_MAX_S:.0f} s:\n{self.tail()}")
             time.sleep(0.01)
+
+    def ended_how(self):
+        """Its exit status, or the signal that ended it, as `timeout` passes it on."""
+        code = self.child.poll()
+        if code is None:
+            return "still running"
+        if code == 124:
+            return "its lifetime was over"
+        return f"signal {-code}" if code < 0 else f"signal {code - 128}" if code > 128 else f"status {code}"
 
     def tail(self):
         """What it printed about a port that was taken, and the end of the rest."""

@@ -2,6 +2,8 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use levee_sip::wire::{Message, Method, Scanner};
@@ -112,6 +114,7 @@ pub(crate) struct Callee {
     calls: Slab<Call>,
     timers: Timers<Due>,
     sdp: Vec<u8>,
+    held: Arc<AtomicUsize>,
     result: CalleeResult,
 }
 
@@ -128,8 +131,14 @@ impl Callee {
             calls: Slab::new(),
             timers,
             sdp: silent_sdp(local),
+            held: Arc::default(),
             result: CalleeResult::default(),
         }
+    }
+
+    /// Calls held, readable while it works.
+    pub(crate) fn held(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.held)
     }
 
     pub(crate) fn result(&self) -> CalleeResult {
@@ -371,6 +380,7 @@ impl Role for Callee {
                 Due::HangUp(key) => self.hang_up(now, key, out),
             }
         }
+        self.held.store(self.calls.len(), Ordering::Release);
     }
 
     fn deadline(&self) -> Option<Duration> {

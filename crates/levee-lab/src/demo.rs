@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::lane::RunningLane;
 use crate::outcome::Sample;
 use crate::report::Report;
 use crate::runner::{self, LabError};
@@ -79,7 +80,7 @@ pub fn run(
     }
     let begun = Instant::now();
     let mut interrupted = false;
-    while !lanes.iter().all(|lane| lane.is_finished()) {
+    while !lanes.iter().all(RunningLane::is_finished) {
         std::thread::sleep(VIEW_EVERY);
         interrupted = stop.load(Ordering::Relaxed) && begun.elapsed() < total;
         let lanes = lanes.iter().enumerate().map(|(i, lane)| LaneView {

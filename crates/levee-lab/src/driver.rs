@@ -109,7 +109,8 @@ async fn drive(
 ) -> io::Result<()> {
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     let mut out = Outbox::default();
-    while !role.is_done() && !stop.asked.load(Ordering::Acquire) {
+    loop {
+        let stopping = stop.asked.load(Ordering::Acquire);
         let mut idle = true;
         for _ in 0..READ_BURST {
             match socket.try_recv_from(&mut buffer) {
@@ -130,6 +131,10 @@ async fn drive(
             send(&socket, to, datagram).await?;
         }
         out.clear();
+        // What had come before the stop is still taken.
+        if role.is_done() || (stopping && idle) {
+            return Ok(());
+        }
         if idle {
             let until = epoch + role.deadline().unwrap_or(Duration::from_secs(3_600));
             tokio::select! {
@@ -139,7 +144,6 @@ async fn drive(
             }
         }
     }
-    Ok(())
 }
 
 async fn send(socket: &UdpSocket, to: SocketAddr, datagram: &[u8]) -> io::Result<()> {

@@ -64,7 +64,9 @@ svg .limit { stroke: var(--limit); stroke-width: 1.5; stroke-dasharray: 5 4; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .93rem; }
 th, td { text-align: right; padding: .35rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
-thead th { color: var(--soft); font-weight: 600; }
+thead th, tbody th { color: var(--soft); font-weight: 600; }
+tbody th { text-align: left; padding-top: .8rem; color: var(--ink); }
+@media (max-width: 32rem) { svg text { font-size: 15px; } th, td { padding: .35rem .4rem; } }
 </style>
 </head>
 <body>
@@ -87,9 +89,9 @@ fn introduction(out: &mut String, demo: &DemoResult) {
     .ok();
     for lane in &demo.report.lanes {
         let half = &lane.second_half.honest;
-        write!(
+        writeln!(
             out,
-            "<li><b>{}</b>of honest calls in the second half lasted as long as the caller wanted: <strong>{}</strong> ({} of {})</li>\n",
+            "<li><b>{}</b>of honest calls in the second half lasted as long as the caller wanted: <strong>{}</strong> ({} of {})</li>",
             percent(half.complete_share),
             escape(&title(&lane.name)),
             half.complete,
@@ -100,7 +102,7 @@ fn introduction(out: &mut String, demo: &DemoResult) {
     out.push_str("</ul>\n");
 }
 
-const WIDTH: f64 = 440.0;
+const WIDTH: f64 = 400.0;
 const HEIGHT: f64 = 250.0;
 const LEFT: f64 = 34.0;
 const RIGHT: f64 = 10.0;
@@ -128,7 +130,7 @@ fn held(out: &mut String, demo: &DemoResult, lane: &LaneReport, series: &[Sample
     let k = f64::from(demo.capacity);
     let frame = Frame {
         x_max: demo.total.as_secs_f64().max(1.0),
-        y_max: (k * 1.15).ceil(),
+        y_max: k * 1.1,
     };
     let last = series.last().copied().unwrap_or_default();
     let name = escape(&title(&lane.name));
@@ -142,10 +144,14 @@ fn held(out: &mut String, demo: &DemoResult, lane: &LaneReport, series: &[Sample
     )
     .ok();
     axes(out, &frame, demo.capacity);
-    area(out, &frame, series, "--honest", |s| (0, calls(&s.honest)));
+    // An INVITE on its way to a 503 waits for a moment without holding a place: nothing is drawn above the capacity.
+    let held = |n: u32| n.min(demo.capacity);
+    area(out, &frame, series, "--honest", |s| {
+        (0, held(calls(&s.honest)))
+    });
     area(out, &frame, series, "--attacker", |s| {
         let honest = calls(&s.honest);
-        (honest, honest + calls(&s.attacker))
+        (held(honest), held(honest + calls(&s.attacker)))
     });
     let y = frame.y(k);
     write!(
@@ -171,10 +177,10 @@ fn axes(out: &mut String, frame: &Frame, capacity: u32) {
     let step = (capacity / 4).max(1);
     for value in (0..=capacity).step_by(step as usize) {
         let y = frame.y(f64::from(value));
-        write!(
+        writeln!(
             out,
             "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-             <text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{value}</text>\n",
+             <text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{value}</text>",
             WIDTH - RIGHT,
             LEFT - 6.0,
             y + 4.0
@@ -184,18 +190,18 @@ fn axes(out: &mut String, frame: &Frame, capacity: u32) {
     let step = nice_step(frame.x_max);
     let mut at = 0.0;
     while at <= frame.x_max {
-        write!(
+        writeln!(
             out,
-            "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{at:.0}</text>\n",
+            "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{at:.0}</text>",
             frame.x(at),
             HEIGHT - BOTTOM + 16.0
         )
         .ok();
         at += step;
     }
-    write!(
+    writeln!(
         out,
-        "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">seconds</text>\n",
+        "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">seconds</text>",
         (LEFT + WIDTH - RIGHT) / 2.0,
         HEIGHT - 6.0
     )
@@ -240,8 +246,7 @@ fn area(
         write!(out, "V{:.1}", level(bounds(last).0)).ok();
     }
     for pair in series.windows(2).rev() {
-        if let [before, after] = pair {
-            let _ = after;
+        if let [before, _] = pair {
             write!(
                 out,
                 "V{:.1}H{:.1}",
@@ -318,18 +323,20 @@ fn table(out: &mut String, demo: &DemoResult) {
          <th scope=\"col\">lasted, share</th><th scope=\"col\">mean stay</th><th scope=\"col\">set-up, median</th></tr></thead>\n<tbody>\n",
     );
     for lane in &demo.report.lanes {
-        for (kind, report) in [
-            ("honest", &lane.honest),
-            ("honest, second half", &lane.second_half.honest),
-            ("attackers&#8217;", &lane.attacker),
-        ] {
-            row(out, &title(&lane.name), kind, report);
-        }
+        let name = escape(&title(&lane.name));
+        writeln!(
+            out,
+            "<tr><th colspan=\"8\" scope=\"colgroup\">{name}</th></tr>"
+        )
+        .ok();
+        row(out, "honest", &lane.honest);
+        row(out, "honest, second half", &lane.second_half.honest);
+        row(out, "attackers&#8217;", &lane.attacker);
     }
     out.push_str("</tbody>\n</table></div>\n</figure>\n");
 }
 
-fn row(out: &mut String, lane: &str, kind: &str, r: &KindReport) {
+fn row(out: &mut String, kind: &str, r: &KindReport) {
     let share = r.complete_share.map_or_else(
         || "-".to_owned(),
         |s| {
@@ -347,10 +354,9 @@ fn row(out: &mut String, lane: &str, kind: &str, r: &KindReport) {
     let setup = r
         .setup_ms
         .map_or_else(|| "-".to_owned(), |l| format!("{:.0} ms", l.p50));
-    write!(
+    writeln!(
         out,
-        "<tr><td>{}: {kind}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{share}</td><td>{stay}</td><td>{setup}</td></tr>\n",
-        escape(lane),
+        "<tr><td>{kind}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{share}</td><td>{stay}</td><td>{setup}</td></tr>",
         r.attempted,
         r.complete,
         r.incomplete,
@@ -360,10 +366,10 @@ fn row(out: &mut String, lane: &str, kind: &str, r: &KindReport) {
 }
 
 fn notes(out: &mut String, demo: &DemoResult) {
-    write!(
+    writeln!(
         out,
         "<p class=\"soft\">In brackets the 95% interval (Wilson) given the number of calls. A call that was connected when the run ended \
-         counts as lasted. The first half mostly shows how long the places take to fill. Seed {}.</p>\n",
+         counts as lasted. The first half mostly shows how long the places take to fill. Seed {}.</p>",
         demo.report.seed
     )
     .ok();
@@ -385,7 +391,10 @@ fn percent(share: Option<Share>) -> String {
 fn title(name: &str) -> String {
     match name {
         "undefended" => "without Levee".to_owned(),
-        other => format!("behind Levee ({other})"),
+        other => match other.strip_prefix("seven-") {
+            Some(strategy) => format!("behind Levee (SeVen, {strategy})"),
+            None => format!("behind Levee ({other})"),
+        },
     }
 }
 
@@ -401,4 +410,113 @@ fn escape(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::report::tests::{lane_report, report};
+
+    fn demo() -> DemoResult {
+        let mut report = report();
+        report.command = "demo";
+        report.lanes = vec![lane_report("undefended"), lane_report("a<b>&\"c")];
+        report.warnings = vec!["1 < 2 & 3".into()];
+        let tally = |in_call| Tally {
+            in_call,
+            ..Tally::default()
+        };
+        let sample = |at_s: f64, h, a| Sample {
+            at_s,
+            honest: tally(h),
+            attacker: tally(a),
+        };
+        DemoResult {
+            report,
+            capacity: 24,
+            share: 0.5,
+            rate: 5.1,
+            mean_call: Duration::from_secs(3),
+            total: Duration::from_secs(55),
+            series: vec![
+                vec![sample(0.0, 0, 0), sample(30.0, 4, 20), sample(55.0, 1, 29)],
+                Vec::new(),
+            ],
+        }
+    }
+
+    /// Every tag closed in its order, every attribute quoted, no bare `&`.
+    fn check_well_formed(html: &str) {
+        let mut open = Vec::new();
+        let mut rest = html;
+        while let Some(at) = rest.find('<') {
+            let (text, tag) = rest.split_at(at);
+            if open.last() != Some(&"style") {
+                for (i, _) in text.match_indices('&') {
+                    let entity = text[i..].split_once(';').map(|(e, _)| e);
+                    assert!(entity.is_some_and(|e| e.len() < 8), "bare & in {text:?}");
+                }
+                assert!(!text.contains('>'), "bare > in {text:?}");
+            }
+            let (tag, after) = tag[1..].split_once('>').expect("an open angle bracket");
+            rest = after;
+            let name = tag.split([' ', '/']).find(|n| !n.is_empty()).unwrap();
+            if let Some(name) = tag.strip_prefix('/') {
+                assert_eq!(open.pop(), Some(name), "closing tag");
+            } else if !tag.ends_with('/') && !["!DOCTYPE", "meta"].contains(&name) {
+                open.push(name);
+            }
+            assert_eq!(tag.matches('"').count() % 2, 0, "quotes in <{tag}>");
+        }
+        assert_eq!(open, Vec::<&str>::new(), "left open");
+    }
+
+    #[test]
+    fn the_page_is_well_formed_and_self_contained() {
+        let html = page(&demo());
+        check_well_formed(&html);
+        for outside in [
+            "http:", "https:", "src=", "href=", "url(", "@import", "<script",
+        ] {
+            assert!(!html.contains(outside), "{outside}");
+        }
+        assert!(html.contains("a&lt;b&gt;&amp;&quot;c"));
+        assert!(html.contains("1 &lt; 2 &amp; 3"));
+    }
+
+    #[test]
+    fn nothing_is_drawn_outside_the_frame() {
+        let html = page(&demo());
+        for path in html.split(" d=\"").skip(1) {
+            let path = path.split('"').next().unwrap();
+            let steps = path
+                .split(['M', 'H', 'V', 'Z', ' '])
+                .filter(|s| !s.is_empty());
+            for n in steps.map(|s| s.parse::<f64>().unwrap()) {
+                assert!((0.0..=WIDTH).contains(&n), "{n} in {path}");
+            }
+        }
+        // 4 honest of 24 at 30 s.
+        let frame = Frame {
+            x_max: 55.0,
+            y_max: 24.0 * 1.1,
+        };
+        let mark = format!("H{:.1}V{:.1}", frame.x(30.0), frame.y(4.0));
+        assert!(html.contains(&mark), "{mark}");
+    }
+
+    #[test]
+    fn marks_on_the_axis_are_few_and_round() {
+        for (max, step) in [
+            (8.0, 1.0),
+            (55.0, 10.0),
+            (60.0, 10.0),
+            (300.0, 50.0),
+            (3_600.0, 500.0),
+        ] {
+            assert_eq!(nice_step(max), step, "{max}");
+        }
+    }
 }

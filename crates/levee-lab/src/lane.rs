@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use levee_policy::selective::Config;
@@ -68,12 +70,19 @@ pub struct LaneResult {
     pub front: Option<Snapshot>,
 }
 
+/// How long the end of the last calls may take to reach the callee.
+const SETTLE: Duration = Duration::from_secs(2);
+/// Between two looks.
+const POLL: Duration = Duration::from_millis(10);
+
 /// A lane at work.
 #[derive(Debug)]
 pub struct RunningLane {
     load: Running<Load>,
     pbx: Running<Pbx>,
     callee: Running<Callee>,
+    /// Calls that the callee holds.
+    far_held: Arc<AtomicUsize>,
     front: Option<Front>,
     board: Board,
     series: HeldSeries,
@@ -118,6 +127,7 @@ impl RunningLane {
             ..CalleeConfig::default()
         };
         let callee_role = Callee::new(callee_addr, callee_config);
+        let far_held = callee_role.held();
         let callee = Running::start("callee", callee, epoch, callee_role)?;
         let pbx = Pbx::new(server_addr, pbx, series.clone());
         let pbx = Running::start("server", server, epoch, pbx)?;
@@ -129,6 +139,7 @@ impl RunningLane {
             load,
             pbx,
             callee,
+            far_held,
             front,
             board,
             series,
@@ -152,6 +163,13 @@ impl RunningLane {
     /// # Errors
     /// When a role had to give up because of its socket.
     pub fn finish(self) -> io::Result<LaneResult> {
+        if self.load.is_finished() {
+            // The last BYEs have still to pass from the server to the callee.
+            let begun = Instant::now();
+            while self.far_held.load(Ordering::Acquire) > 0 && begun.elapsed() < SETTLE {
+                std::thread::sleep(POLL);
+            }
+        }
         let load = self.load.stop()?;
         let front = self.front.map(Front::stop).transpose()?;
         let pbx = self.pbx.stop()?.result();
@@ -172,7 +190,7 @@ impl RunningLane {
     /// As [`RunningLane::finish`].
     pub fn wait(self) -> io::Result<LaneResult> {
         while !self.is_finished() {
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(POLL);
         }
         self.finish()
     }

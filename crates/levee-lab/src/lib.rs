@@ -23,6 +23,8 @@ pub mod runner;
 pub mod scenario;
 pub mod schedule;
 pub mod stats;
+#[cfg(test)]
+mod tests;
 mod ua;
 
 pub use ua::{Traffic, TransactionTimers};

@@ -127,6 +127,8 @@ pub(crate) struct Load {
     tallies: [Tally; 2],
     board: Board,
     sdp: Vec<u8>,
+    /// The newest time that we were told.
+    now: Duration,
     over: bool,
     closed: bool,
     result: LoadResult,
@@ -161,6 +163,7 @@ impl Load {
             tallies: [Tally::default(); 2],
             board,
             sdp: silent_sdp(local),
+            now: Duration::ZERO,
             over: false,
             closed: false,
             result: LoadResult::default(),
@@ -169,6 +172,11 @@ impl Load {
 
     /// What was seen.
     pub(crate) fn into_result(mut self) -> LoadResult {
+        if !self.over {
+            // Stopped early: that is the end of the run.
+            self.config.horizon = self.now;
+            self.horizon(self.now);
+        }
         self.result.calls = self.records.into_iter().map(|(r, _)| r).collect();
         self.result.traffic = self.core.traffic();
         self.result
@@ -274,6 +282,8 @@ impl Load {
         call.dialog = Some(dialog);
         if call.state == State::Cancelling {
             // The answer crossed the CANCEL: RFC 3261 section 9.1 wants a BYE.
+            let record = call.record;
+            self.close_record(record, Outcome::Unsuccessful, now, 487);
             self.send_bye(now, owner.call, out);
             return;
         }
@@ -540,6 +550,7 @@ impl Role for Load {
     }
 
     fn tick(&mut self, now: Duration, out: &mut Outbox) {
+        self.now = now;
         while let Some(expired) = self.core.tick(now, out) {
             self.expired(now, expired);
         }

@@ -449,8 +449,9 @@ impl Driver {
         s
     }
 
-    fn reload(&mut self, settings: SipSettings) -> Result<(), ReloadError> {
+    fn reload(&mut self, mut settings: SipSettings) -> Result<(), ReloadError> {
         ReloadError::check(&self.settings, &settings)?;
+        settings.seed = self.settings.seed;
         self.settings = settings.clone();
         self.tell(Input::Reload(Box::new(settings)));
         Ok(())

@@ -1,6 +1,6 @@
 //! A front's [`Snapshot`] as metrics in Prometheus' text format 0.0.4.
 //!
-//! One list, [`FAMILIES`], says everything: name, kind, help and where the number comes from. docs/metrics.md has an
+//! One list, `FAMILIES`, says everything: name, kind, help and where the number comes from. docs/metrics.md has an
 //! entry for each, which a test holds.
 
 use std::fmt;
@@ -75,6 +75,11 @@ const FAMILIES: &[Family] = &[
         name: "pmod",
         help: "Arrivals at a full table in this round (PMod)",
         read: Read::Gauge(|s| s.pmod as f64),
+    },
+    Family {
+        name: "round_seconds",
+        help: "Length of a round (T_S)",
+        read: Read::Gauge(|s| s.round_seconds),
     },
     Family {
         name: "admission_probability",

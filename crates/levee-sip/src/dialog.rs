@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use crate::check::{RequestParts, ResponseParts};
 use crate::edit::{line, put};
 use crate::header::{NameAddr, name_addrs};
+use crate::uri::Uri;
 use crate::wire::{Message, Name};
 
 /// Which end of a call.
@@ -35,6 +36,9 @@ impl Side {
 
 /// Route values that are kept for one end; a request through more proxies than that would not have come here.
 const ROUTES_MAX: usize = 16;
+
+/// The highest CSeq number (RFC 3261 section 8.1.1.5).
+const CSEQ_MAX: u32 = (1 << 31) - 1;
 
 /// What is known of one end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,10 +108,20 @@ pub fn callee(msg: &Message<'_>, parts: &ResponseParts<'_>, below: usize) -> Opt
     })
 }
 
-/// The URI of the Contact, if there is a readable one.
+/// The URI of the Contact as a Request-URI has it, if there is a readable one: without headers, which a Request-URI must not
+/// have (RFC 3261 section 19.1.1).
 #[must_use]
 pub fn contact_uri<'a>(msg: &Message<'a>) -> Option<&'a [u8]> {
-    Some(msg.contact().ok()??.uri)
+    Uri::parse(msg.contact().ok()??.uri)
+        .ok()
+        .map(|u| without_headers(&u))
+}
+
+fn without_headers<'a>(uri: &Uri<'a>) -> &'a [u8] {
+    let cut = uri.headers.map_or(0, |h| h.len() + 1);
+    uri.bytes
+        .get(..uri.bytes.len().saturating_sub(cut))
+        .unwrap_or_default()
 }
 
 fn record_routes<'a>(msg: &Message<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
@@ -171,7 +185,9 @@ impl Dialog {
     /// the next CSeq number of the end in whose name it goes.
     pub fn bye(&mut self, out: &mut Vec<u8>, to: Side, via: &[u8], lines: &[u8]) {
         let sender = self.party_mut(to.other());
-        sender.cseq = sender.cseq.saturating_add(1);
+        // At the top there is no next number (section 8.1.1.5), but one that is not lower is taken as well (section 12.2.2).
+        // An end that has used it up on purpose must not be safe from the BYE.
+        sender.cseq = sender.cseq.saturating_add(1).min(CSEQ_MAX);
         let cseq = sender.cseq;
         self.request(out, "BYE", to, via, cseq, lines);
     }
@@ -198,11 +214,9 @@ impl Dialog {
             .and_then(|r| NameAddr::parse(r).ok());
         // A strict router (RFC 2543) wants itself as the Request-URI and the target as last route (section 12.2.1.1).
         let strict = first
-            .filter(|n| {
-                n.parse_uri()
-                    .is_ok_and(|u| u.is_sip() && u.params.get(b"lr").is_none())
-            })
-            .map(|n| n.uri);
+            .and_then(|n| n.parse_uri().ok())
+            .filter(|u| u.is_sip() && u.params.get(b"lr").is_none())
+            .map(|u| without_headers(&u));
         put(out, format_args!("{method} "));
         out.extend_from_slice(strict.unwrap_or(&receiver.target));
         out.extend_from_slice(b" SIP/2.0\r\n");
@@ -224,3 +238,6 @@ impl Dialog {
         out.extend_from_slice(b"Content-Length: 0\r\n\r\n");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,8 +6,10 @@
 use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
 use core::net::{IpAddr, SocketAddr};
+use core::ops::Range;
 
-use crate::header::{name_addrs, vias};
+use crate::chars::{Cursor, trim};
+use crate::header::{NameAddr, Via, name_addrs, vias};
 use crate::wire::{Header, Message, Name, StartLine};
 
 /// Where a request came from, to be noted in its topmost Via (RFC 3261 section 18.2.1, RFC 3581 section 4).
@@ -52,10 +54,10 @@ pub fn forward_request(out: &mut Vec<u8>, msg: &Message<'_>, f: &Forward<'_>) {
     out.extend_from_slice(f.lines);
     let routes = msg
         .all(Name::Route)
-        .map(|h| name_addrs(h.value).count())
+        .map(|h| name_addrs(h.value).flatten().count())
         .sum::<usize>();
-    let keep =
-        f.routes_popped..routes - usize::from(f.last_route_popped && routes > f.routes_popped);
+    let last = usize::from(f.last_route_popped && routes > f.routes_popped);
+    let keep = f.routes_popped..routes - last;
     let (mut via_seen, mut forwards_seen, mut route_at) = (false, false, 0);
     for h in msg.headers() {
         match h.name {
@@ -67,16 +69,7 @@ pub fn forward_request(out: &mut Vec<u8>, msg: &Message<'_>, f: &Forward<'_>) {
                 forwards_seen = true;
                 put(out, format_args!("Max-Forwards: {}\r\n", f.max_forwards));
             }
-            Name::Route => {
-                for l in name_addrs(h.value).flatten() {
-                    if keep.contains(&route_at) {
-                        out.extend_from_slice(b"Route: ");
-                        out.extend_from_slice(h.value.get(l.from..l.to).unwrap_or_default());
-                        out.extend_from_slice(b"\r\n");
-                    }
-                    route_at += 1;
-                }
-            }
+            Name::Route => route_at = kept_routes(out, &h, &keep, route_at),
             _ => out.extend_from_slice(h.line),
         }
     }
@@ -84,6 +77,26 @@ pub fn forward_request(out: &mut Vec<u8>, msg: &Message<'_>, f: &Forward<'_>) {
         put(out, format_args!("Max-Forwards: {}\r\n", f.max_forwards));
     }
     finish(out, msg);
+}
+
+/// What is kept of the Route line `h`, whose first value is number `at`; returns the number of the next line's first.
+fn kept_routes(out: &mut Vec<u8>, h: &Header<'_>, keep: &Range<usize>, at: usize) -> usize {
+    let mut next = at;
+    let mut kept: Option<Range<usize>> = None;
+    for l in name_addrs(h.value).flatten() {
+        if keep.contains(&next) {
+            kept.get_or_insert(l.from..l.to).end = l.to;
+        }
+        next += 1;
+    }
+    // A line of which all is kept stays as it came. The values of another stay on one line: on lines of their own they
+    // could make the message too long for a datagram.
+    if keep.contains(&at) && keep.end >= next {
+        out.extend_from_slice(h.line);
+    } else if let Some(kept) = kept {
+        line(out, "Route", h.value.get(kept).unwrap_or_default());
+    }
+    next
 }
 
 /// The Content-Length if it was missing, the empty line, and the body.
@@ -111,12 +124,11 @@ pub fn forward_response(out: &mut Vec<u8>, msg: &Message<'_>, lines: &[u8]) {
                 .and_then(Result::ok)
                 .map_or(h.value.len(), |l| l.to);
             let rest = h.value.get(first..).unwrap_or_default();
-            if let Some(comma) = memchr::memchr(b',', rest) {
-                out.extend_from_slice(b"Via: ");
-                out.extend_from_slice(crate::chars::trim(
-                    rest.get(comma + 1..).unwrap_or_default(),
-                ));
-                out.extend_from_slice(b"\r\n");
+            let below = memchr::memchr(b',', rest)
+                .map(|comma| trim(rest.get(comma + 1..).unwrap_or_default()))
+                .unwrap_or_default();
+            if !below.is_empty() {
+                line(out, "Via", below);
             }
         } else {
             out.extend_from_slice(h.line);
@@ -145,6 +157,7 @@ pub struct Reply<'a> {
 /// they stand, so that a malformed request can be answered as well.
 pub fn reply(out: &mut Vec<u8>, msg: &Message<'_>, r: &Reply<'_>) {
     out.reserve(512);
+    let from = out.len();
     put(out, format_args!("SIP/2.0 {} {}\r\n", r.code, r.reason));
     let mut via_seen = false;
     for h in msg.headers() {
@@ -169,13 +182,36 @@ pub fn reply(out: &mut Vec<u8>, msg: &Message<'_>, r: &Reply<'_>) {
             _ => {}
         }
     }
+    // The first defect is told; there may be others behind it.
+    if msg.defect().is_some() {
+        mend_line_ends(out, from);
+    }
     out.extend_from_slice(r.lines);
     out.extend_from_slice(b"Content-Length: 0\r\n\r\n");
 }
 
-/// A To whose tag cannot be read is taken to have one: a second would make it worse.
+/// Makes CR LF of each LF alone, and a space of each CR alone, from `from` on: the answer to a message that is malformed in
+/// this way must not be so as well.
+fn mend_line_ends(out: &mut Vec<u8>, from: usize) {
+    let copied = out.split_off(from);
+    let mut rest = copied.as_slice();
+    while let Some(at) = memchr::memchr2(b'\r', b'\n', rest) {
+        let (before, end) = rest.split_at(at);
+        out.extend_from_slice(before);
+        let (written, taken): (&[u8], _) = match end {
+            [b'\r', b'\n', ..] => (b"\r\n", 2),
+            [b'\n', ..] => (b"\r\n", 1),
+            _ => (b" ", 1),
+        };
+        out.extend_from_slice(written);
+        rest = end.get(taken..).unwrap_or_default();
+    }
+    out.extend_from_slice(rest);
+}
+
+/// A To whose tag cannot be read, or has no value, is taken to have one: a second would make it worse.
 fn has_tag(h: &Header<'_>) -> bool {
-    crate::header::NameAddr::parse(h.value).map_or(true, |n| n.tag().is_some())
+    NameAddr::parse(h.value).map_or(true, |n| n.params.get(b"tag").is_some())
 }
 
 /// The CANCEL of an INVITE that we sent, or the ACK of a non-2xx answer to it: the same Request-URI, topmost Via, Route,
@@ -231,49 +267,59 @@ pub fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 }
 
 /// The Via line `h` with `received` (when the packet came from elsewhere than the sent-by says) and the value of `rport`
-/// (when asked for) in its topmost value.
+/// (when asked for) in its topmost value. All else in it stays byte for byte: its sender compares the branch.
 fn stamped_via(out: &mut Vec<u8>, h: &Header<'_>, stamp: Stamp) {
     let Some(Ok(top)) = vias(h.value).next() else {
         out.extend_from_slice(h.line);
         return;
     };
+    let Via {
+        sent_by, params, ..
+    } = top.item;
+    let source = stamp.source.ip().to_canonical();
     let wants_rport = top.item.wants_rport();
-    let same_host = top.item.sent_by.ip() == Some(stamp.source.ip());
-    if same_host && !wants_rport {
+    // RFC 3581 section 4: `received` goes with `rport` even when it is the same address.
+    let received = wants_rport || sent_by.ip().map(|ip| ip.to_canonical()) != Some(source);
+    if !received && params.get(b"received").is_none() {
         out.extend_from_slice(h.line);
         return;
     }
-    let value = h.value.get(..top.to).unwrap_or_default();
-    out.extend_from_slice(b"Via: ");
     // What the client wrote as `received` or as the value of `rport` is not its to write.
-    let params = top.item.params.bytes();
-    let params_at = value.len().saturating_sub(params.len());
-    out.extend_from_slice(crate::chars::trim(
-        value.get(..params_at).unwrap_or_default(),
-    ));
-    for (name, value) in top.item.params.iter().flatten() {
-        if name.eq_ignore_ascii_case(b"received") || name.eq_ignore_ascii_case(b"rport") {
-            continue;
-        }
-        out.push(b';');
-        out.extend_from_slice(name);
-        if let Some(v) = value {
-            out.push(b'=');
-            let quote = !v
-                .iter()
-                .all(|&c| crate::chars::is_token(c) || matches!(c, b'[' | b']' | b':'));
-            out.extend(quote.then_some(b'"'));
-            out.extend_from_slice(v);
-            out.extend(quote.then_some(b'"'));
+    let params_at = (h.value_at - h.at) + top.to - params.bytes().len();
+    out.extend_from_slice(h.line.get(..params_at).unwrap_or_default());
+    for param in params_as_written(params.bytes()) {
+        let name = param.strip_prefix(b";").unwrap_or(param);
+        let name = trim(name.split(|&c| c == b'=').next().unwrap_or_default());
+        if !name.eq_ignore_ascii_case(b"received") && !name.eq_ignore_ascii_case(b"rport") {
+            out.extend_from_slice(param);
         }
     }
-    // RFC 3581 section 4: `received` goes with `rport` even when it is the same address.
-    put(out, format_args!(";received={}", stamp.source.ip()));
+    if received {
+        put(out, format_args!(";received={source}"));
+    }
     if wants_rport {
         put(out, format_args!(";rport={}", stamp.source.port()));
     }
     out.extend_from_slice(h.value.get(top.to..).unwrap_or_default());
     out.extend_from_slice(b"\r\n");
+}
+
+/// Each of some readable parameters with its `;`, quotes and white space.
+fn params_as_written(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut c = Cursor::new(bytes);
+    core::iter::from_fn(move || {
+        let from = c.at();
+        if !c.eat(b';') {
+            return None;
+        }
+        while let Some(b) = c.peek().filter(|&b| b != b';') {
+            // A `;` in a quoted string does not end it.
+            if b != b'"' || c.quoted().is_none() {
+                c.seek(c.at() + 1);
+            }
+        }
+        Some(c.since(from))
+    })
 }
 
 /// An address as a URI or a Via writes it: IPv6 in brackets.
@@ -301,3 +347,6 @@ pub fn put(out: &mut Vec<u8>, args: fmt::Arguments<'_>) {
     // Writing to a vector does not fail.
     let _ = Bytes(out).write_fmt(args);
 }
+
+#[cfg(test)]
+mod tests;

@@ -82,6 +82,9 @@ pub struct ClientTransaction {
     interval: Duration,
     retransmit_at: Option<Duration>,
     ends_at: Duration,
+    /// When timer C fires.
+    rings_until: Duration,
+    cancelled: bool,
     packet: Vec<u8>,
 }
 
@@ -134,6 +137,8 @@ impl ClientTransaction {
             interval: t.t1,
             retransmit_at: (!reliable).then(|| now + t.t1),
             ends_at: now + t.timeout(),
+            rings_until: now + t.c,
+            cancelled: false,
             packet,
         }
     }
@@ -176,8 +181,14 @@ impl ClientTransaction {
             (Kind::Invite, ClientState::Calling | ClientState::Proceeding, 100..200) => {
                 self.state = ClientState::Proceeding;
                 self.retransmit_at = None;
-                // Section 16.7 step 2: only 101 to 199 start timer C anew, but a 100 ends timer B.
-                self.ends_at = now + t.c;
+                // Only 101 to 199 start timer C anew (section 16.7 step 2); a 100 does no more than end timer B.
+                if code > 100 {
+                    self.rings_until = now + t.c;
+                }
+                // What was cancelled is given up in time, however often it says that it rings.
+                if !self.cancelled {
+                    self.ends_at = self.rings_until;
+                }
                 PASS
             }
             (Kind::NonInvite, ClientState::Calling | ClientState::Proceeding, 100..200) => {
@@ -228,9 +239,11 @@ impl ClientTransaction {
         self.ends_at = at;
     }
 
-    /// A CANCEL of this INVITE is being sent: 64 T1 later it is given up (section 9.1).
+    /// A CANCEL of this INVITE is being sent: 64 T1 later it is given up, whatever comes but a final answer (section
+    /// 9.1). Only the first CANCEL counts.
     pub fn cancelled(&mut self, now: Duration, t: &TimerValues) {
-        if self.is_pending() {
+        if self.is_pending() && !self.cancelled {
+            self.cancelled = true;
             self.ends_at = now + t.timeout();
         }
     }
@@ -425,3 +438,6 @@ impl ServerTransaction {
             .map_or(self.ends_at, |at| at.min(self.ends_at))
     }
 }
+
+#[cfg(test)]
+mod tests;

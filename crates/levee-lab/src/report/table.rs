@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 
 use super::{KindReport, LaneReport, Report};
@@ -39,22 +39,23 @@ pub fn to_table(report: &Report) -> String {
 }
 
 const LEGEND: &str = "\
-calls     begun by callers of that kind, in the whole run
+calls     begun by honest callers, in the whole run
 complete  % of honest calls that lasted as long as the caller wanted, or to the end of the run
 cut       % set up, then ended by the other side      refused  % never set up
 2nd half  complete, of the calls that began in the second half of the run
-stay      mean seconds from INVITE to the end of a call that was set up
 setup     milliseconds from INVITE to 200: median / 99th percentile
+attacks   calls begun by attackers      stay  mean seconds from INVITE to the end of those set up      dropped  % cut short
 (a-b)     95% interval (Wilson), given how many calls there were
 ";
 
 const HEADER: [&str; 10] = [
-    "lane", "calls", "complete", "cut", "refused", "2nd half", "setup", "attacks", "stay", "cut",
+    "lane", "calls", "complete", "cut", "refused", "2nd half", "setup", "attacks", "stay",
+    "dropped",
 ];
 
 fn table(lanes: &[&LaneReport]) -> Table {
     let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY);
+    table.load_style(UTF8_BORDERS_ONLY);
     table.set_header(HEADER);
     for lane in lanes {
         let (honest, attacker) = (&lane.honest, &lane.attacker);

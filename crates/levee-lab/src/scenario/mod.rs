@@ -152,7 +152,7 @@ impl Scenario {
         read: &dyn Fn(&str) -> std::io::Result<String>,
     ) -> Result<Self, Problems> {
         let document = Document::parse(file, text)?;
-        let raw: Raw = document.read("")?;
+        let raw = Raw::read(&document)?;
         let mut reader = Reader {
             document: &document,
             problems: Vec::new(),
@@ -441,7 +441,7 @@ impl Reader<'_> {
             if all.iter().any(|d| d.name == named.name) {
                 self.refuse(
                     &key,
-                    format!("a second {} duration", named.name),
+                    format!("durations of kind {} again", named.name),
                     "one of each kind",
                     "put it into a scenario of its own",
                 );
@@ -480,7 +480,7 @@ impl Reader<'_> {
             if given && !wanted {
                 self.refuse(
                     &format!("{key}.{field}"),
-                    format!("`{field}` with a {name} duration"),
+                    format!("`{field}` for durations of kind {name}"),
                     "only keys that this kind has",
                     "take it out, or change `kind`",
                 );
@@ -489,7 +489,7 @@ impl Reader<'_> {
             if wanted && !given {
                 self.refuse(
                     key,
-                    format!("a {name} duration without `{field}`"),
+                    format!("durations of kind {name} without `{field}`"),
                     &format!("`{field}`"),
                     "add it: mean = \"5s\", sigma = 1.0, path = \"seconds.txt\"",
                 );

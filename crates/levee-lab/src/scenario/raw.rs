@@ -4,6 +4,8 @@ use std::fmt;
 
 use levee_policy::Span;
 use levee_policy::selective::Config;
+use levee_proxy::config::document::Document;
+use levee_proxy::config::problem::Problems;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
@@ -11,20 +13,54 @@ use super::Query;
 use super::lists::OneOrMany;
 use crate::schedule::Arrivals;
 
-#[derive(Debug, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+/// All tables but `[defense]`, whose `strategy` may be a list.
+#[derive(Debug)]
 pub(super) struct Raw {
     pub(super) service: RawService,
     pub(super) honest: RawHonest,
     pub(super) attack: Option<RawAttack>,
     pub(super) run: RawRun,
-    /// Read apart: its `strategy` may be a list.
-    #[serde(default, rename = "defense")]
-    pub(super) _defense: de::IgnoredAny,
-    #[serde(default)]
     pub(super) lane: Vec<RawLane>,
-    #[serde(default)]
     pub(super) query: Vec<Query>,
+}
+
+impl Raw {
+    /// Reads table by table: one that is refused does not make another look as if it were missing.
+    pub(super) fn read(document: &Document<'_>) -> Result<Self, Problems> {
+        let _: Tables = document.read("")?;
+        Ok(Self {
+            service: document.read("service")?,
+            honest: document.read("honest")?,
+            attack: optional(document, "attack")?,
+            run: document.read("run")?,
+            lane: optional(document, "lane")?.unwrap_or_default(),
+            query: optional(document, "query")?.unwrap_or_default(),
+        })
+    }
+}
+
+fn optional<T: de::DeserializeOwned>(
+    document: &Document<'_>,
+    key: &str,
+) -> Result<Option<T>, Problems> {
+    document.has(key).then(|| document.read(key)).transpose()
+}
+
+/// Which tables there are.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    dead_code,
+    reason = "only that they are there, and no others, is looked at"
+)]
+struct Tables {
+    service: de::IgnoredAny,
+    honest: de::IgnoredAny,
+    attack: Option<de::IgnoredAny>,
+    run: de::IgnoredAny,
+    defense: Option<de::IgnoredAny>,
+    lane: Option<de::IgnoredAny>,
+    query: Option<de::IgnoredAny>,
 }
 
 #[derive(Debug, serde::Deserialize)]

@@ -10,7 +10,8 @@ use levee_sip::wire::{Message, Method, Name};
 
 use super::key::Key;
 use super::outbox::Outbox;
-use super::transaction::{Core, Outgoing, Owner, no_body};
+use super::transaction::{Core, Outgoing, Owner};
+use super::write::no_body;
 
 /// One side's view of a dialog.
 #[derive(Debug, Clone)]

@@ -11,10 +11,12 @@ mod key;
 mod outbox;
 mod timers;
 mod transaction;
+mod write;
 
 pub(crate) use dialog::{Dialog, send_ack, send_in_dialog, session_answer, silent_sdp, sip_addr};
 pub(crate) use key::{Key, Slab};
 pub(crate) use outbox::Outbox;
 pub(crate) use timers::Timers;
-pub(crate) use transaction::{Core, Expired, Incoming, Outgoing, Owner, Side, no_body};
+pub(crate) use transaction::{Core, Expired, Incoming, Outgoing, Owner, Side};
 pub use transaction::{Traffic, TransactionTimers};
+pub(crate) use write::no_body;

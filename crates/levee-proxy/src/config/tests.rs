@@ -112,6 +112,117 @@ fn the_file_with_every_key_has_every_key() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
+/// Each row of the document's tables whose default is a value has the value that the program takes.
+#[test]
+fn the_document_has_every_key_with_its_default() {
+    let document = include_str!("../../../../docs/configuration.md");
+    let least = format!("admin.listen = \"127.0.0.1:0\"\n{LEAST}record.path = \"a\"\n");
+    let effective = read(&least).effective().parse::<toml::Table>().unwrap();
+    let sip = effective["sip"][0].as_table().unwrap();
+    let mut section = "";
+    let mut compared = std::collections::BTreeSet::new();
+    for line in document.lines() {
+        if let Some(heading) = line
+            .strip_prefix("#")
+            .map(|rest| rest.trim_start_matches('#').trim())
+        {
+            section = heading;
+        }
+        let cells: Vec<_> = line.split('|').map(str::trim).collect();
+        let [_, key, default, ..] = cells[..] else {
+            continue;
+        };
+        let quoted = |cell: &str| Some(cell.strip_prefix('`')?.strip_suffix('`')?.to_owned());
+        let (Some(key), Some(default)) = (quoted(key), quoted(default)) else {
+            continue;
+        };
+        let mut table = match section {
+            "Top level" => Some(&effective),
+            "`[log]`" => effective["log"].as_table(),
+            "`[admin]`" => effective["admin"].as_table(),
+            "`[[sip]]`" => Some(sip),
+            // Of lists, each entry has its own defaults.
+            "`[[sip.class]]`" => None,
+            other => {
+                let name = other
+                    .trim_matches('`')
+                    .trim_start_matches("[sip.")
+                    .trim_end_matches(']');
+                sip.get(name).and_then(toml::Value::as_table)
+            }
+        };
+        let mut name = key.as_str();
+        if let Some((outer, inner)) = key.split_once('.') {
+            table = table
+                .and_then(|table| table.get(outer))
+                .and_then(toml::Value::as_table);
+            name = inner;
+        }
+        // The class of a defence has its table inside the section of the defence.
+        let Some(value) = table.and_then(|table| table.get(name)) else {
+            continue;
+        };
+        let written: toml::Value = default.parse().unwrap();
+        let span = |value: &toml::Value| value.as_str()?.parse::<levee_policy::Span>().ok();
+        let same = *value == written || (span(value).is_some() && span(value) == span(&written));
+        // The least file gives the mean call itself.
+        assert!(
+            same || key == "drop_factor.mean_call",
+            "{section} {key}: {default} and {value}"
+        );
+        compared.insert((section.to_owned(), key));
+    }
+    for (section, keys) in [
+        ("`[sip.limits]`", 10),
+        ("`[sip.timers]`", 4),
+        ("`[sip.session]`", 3),
+        ("`[sip.defense]`", 10),
+    ] {
+        assert_eq!(
+            compared.iter().filter(|(at, _)| at == section).count(),
+            keys,
+            "{section}: {compared:#?}"
+        );
+    }
+    let mut names = std::collections::BTreeSet::new();
+    collect_names(
+        &read(WHOLE)
+            .effective()
+            .parse::<toml::Table>()
+            .unwrap()
+            .into(),
+        &mut names,
+    );
+    for name in names {
+        let told = [
+            format!("`{name}`"),
+            format!(".{name}`"),
+            format!("{{ {name} = "),
+        ];
+        let told = told.iter().any(|text| document.contains(text));
+        assert!(told, "{name} is not in docs/configuration.md");
+    }
+}
+
+fn collect_names(value: &toml::Value, into: &mut std::collections::BTreeSet<String>) {
+    match value {
+        toml::Value::Table(table) => {
+            for (name, child) in table {
+                if !child.is_table()
+                    && !child
+                        .as_array()
+                        .is_some_and(|list| list.iter().any(toml::Value::is_table))
+                {
+                    into.insert(name.clone());
+                }
+                collect_names(child, into);
+            }
+        }
+        toml::Value::Array(list) => list.iter().for_each(|child| collect_names(child, into)),
+        _ => {}
+    }
+}
+
 #[test]
 fn the_effective_configuration_reads_back_as_itself() {
     for text in [LEAST, WHOLE] {
@@ -370,6 +481,16 @@ fn a_rule_must_name_a_class_and_match_something() {
         "{ class = \"default\", source = [\"trunk\"] }",
         "sip[0].class[0].source[0]",
         "address block",
+    );
+    check(
+        "{ class = \"default\", to_user = [\"1\"], source = [\"10.0.0.0/8\"], priority = [\"ets.0\"] }",
+        "sip[0].class[0].priority",
+        "a second `[[sip.class]]`",
+    );
+    check(
+        "{ class = \"default\", to_user = [\"0800-112\"] }",
+        "sip[0].class[0].to_user[0]",
+        "separators",
     );
 }
 

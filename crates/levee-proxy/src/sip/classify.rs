@@ -148,8 +148,10 @@ mod tests {
     }
 
     fn classes() -> Classes {
-        let mut config = Config::default();
-        config.classes = vec![Class::named("emergency"), Class::named("trunk")];
+        let config = Config {
+            classes: vec![Class::named("emergency"), Class::named("trunk")],
+            ..Config::default()
+        };
         let emergency = ClassRule {
             class: "emergency".into(),
             to_user: vec!["112".into(), "911".into()],

@@ -268,6 +268,7 @@ impl Front {
             evicting: self.calls.ending,
             in_service: self.policy.in_service(),
             pmod: self.policy.pmod(),
+            round_seconds: self.policy.config().round.as_secs_f64(),
             policy: *self.policy.stats(),
             transactions: u32::try_from(self.txns.len()).unwrap_or(u32::MAX),
             ..self.stats.clone()

@@ -57,6 +57,8 @@ pub struct Snapshot {
     pub in_service: u32,
     /// Arrivals at a full table in this round.
     pub pmod: u64,
+    /// `T_S`, the length of a round, in seconds.
+    pub round_seconds: f64,
     /// What the defence counted.
     pub policy: selective::Stats,
     /// New calls that asked to come in.

@@ -1,5 +1,7 @@
 //! The fronts, driven from outside.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod calls;
 mod eviction;
 mod hostile;

@@ -1,7 +1,9 @@
 //! The program as a user runs it.
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 mod config;
 mod help;
+mod lab;
 mod replay;
 mod run;
 

@@ -101,6 +101,25 @@ impl Checker<'_> {
                 "list the networks whose Resource-Priority is believed; \"0.0.0.0/0\" believes everybody",
             );
         }
+        let names_callee = !raw.to_user.is_empty() || !raw.to_uri_prefix.is_empty();
+        if !raw.priority.is_empty() && names_callee {
+            self.problem(
+                &format!("{key}.priority"),
+                "`priority` beside `to_user` or `to_uri_prefix`",
+                "one way to name a call in a rule",
+                "write a second `[[sip.class]]` table with the same `class`",
+            );
+        }
+        for (at, user) in raw.to_user.iter().enumerate() {
+            if user.contains(['-', '.', '(', ')', ';']) {
+                self.problem(
+                    &format!("{key}.to_user[{at}]"),
+                    format!("`{user}`"),
+                    "a user part without `-`, `.`, `(`, `)` and parameters",
+                    "leave them out: a call's visual separators (RFC 3966) are left out before it is matched",
+                );
+            }
+        }
         let sources = raw.source.iter().enumerate();
         let source = sources
             .filter_map(|(at, text)| self.network(&format!("{key}.source[{at}]"), text))
