@@ -20,7 +20,7 @@ pub enum Zone {
     Server,
 }
 
-/// One of our bound sockets or listeners, by its place in [`Addresses::ports`].
+/// One of our bound sockets or listeners, by its place: those of `listen`, then those of `inside`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u16);
 

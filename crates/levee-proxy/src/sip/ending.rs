@@ -11,7 +11,7 @@ use std::time::Duration;
 use levee_policy::selective::{self, CallKey, EvictCause, Output, RefuseCause};
 use levee_sip::dialog::Side;
 use levee_sip::edit;
-use levee_sip::transaction::{ClientState, ClientTransaction, Kind};
+use levee_sip::transaction::{ClientState, ClientTransaction, Kind, ServerTransaction};
 use levee_sip::wire::Method;
 
 use super::addresses::Flow;
@@ -103,10 +103,19 @@ impl Front {
     }
 
     /// Answers a call that the defence never held, or holds no longer, and forgets it.
+    ///
+    /// One that has no 100 yet repeats its INVITE until it is answered, so the answer need not be repeated by a timer: a
+    /// flood with forged sources must not get eleven messages for each of its own out of us.
     fn refuse_call(&mut self, call: u64, lines: &[u8]) {
         let Some(invite) = self.calls.get(call).map(|c| c.invite) else {
             return;
         };
+        if let Some(server) = self.txns.get_mut(invite).and_then(|t| t.server.as_mut())
+            && server.last().is_empty()
+        {
+            // Timer G is the only thing that a reliable transport does without.
+            *server = ServerTransaction::new(Kind::Invite, true);
+        }
         self.answer(invite, 503, "Service Unavailable", lines);
         self.calls.remove(call);
     }

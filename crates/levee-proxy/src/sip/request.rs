@@ -121,7 +121,8 @@ impl Front {
             session: None,
             armed: Duration::MAX,
         });
-        if parts.method == Method::Invite {
+        // A new call gets it when the defence has not refused it: see `refuse_call`.
+        if parts.method == Method::Invite && !begins_call {
             self.answer_trying(id, flow, msg);
         }
         if let Role::InDialog { call, leg, from } = role {
@@ -129,6 +130,9 @@ impl Front {
         }
         if begins_call {
             self.begin_call(id, flow, msg, parts);
+            if self.txns.get(id).is_some_and(Txn::is_unanswered) {
+                self.answer_trying(id, flow, msg);
+            }
         } else {
             self.pass_on(id, msg, parts);
         }
@@ -145,7 +149,7 @@ impl Front {
         self.txns.len() < most - kept
     }
 
-    /// 100 at once: the defence, or the server, may take its time (section 16.2).
+    /// 100 at once: the server, or the wait for a slot, may take its time (section 16.2).
     fn answer_trying(&mut self, id: u64, flow: Flow, msg: &Message<'_>) {
         let mut out = Vec::new();
         let stamp = Some(edit::Stamp { source: flow.peer });

@@ -406,7 +406,8 @@ async fn a_live_recording_replays_to_the_same_verdicts() {
     for i in 0..40 {
         let invite = request("INVITE", &via, &format!("r{i}"), 1, "");
         alice.send_to(invite.as_bytes(), proxy).await.unwrap();
-        read_until(&alice, "SIP/2.0 100").await;
+        let id = format!("Call-ID: r{i}\r\n");
+        while !read_until(&alice, "SIP/2.0 ").await.contains(&id) {}
     }
     s.front.stop(Duration::ZERO).await;
     let replayed = recorder::replay_file(&path).unwrap();
