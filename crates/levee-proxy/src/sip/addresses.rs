@@ -20,7 +20,7 @@ pub enum Zone {
     Server,
 }
 
-/// One of our bound sockets or listeners, by its place in [`Addresses::ports`].
+/// One of our bound sockets or listeners, by its place: those of `listen`, then those of `inside`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u16);
 
@@ -171,8 +171,12 @@ impl Addresses {
         u16::try_from(at).ok().map(PortId)
     }
 
-    /// The flow to an address, on whichever connection the driver has or makes.
+    /// The flow to an address, on whichever connection the driver has or makes. There is none to ourselves: what a
+    /// stranger has us send to an inside port would count as the server's.
     pub(crate) fn flow_to(&self, to: Listen) -> Option<Flow> {
+        if self.ports.iter().any(|p| p.listen == to) {
+            return None;
+        }
         Some(Flow {
             port: self.port_to(to)?,
             peer: to.addr,

@@ -9,7 +9,8 @@ use levee_sip::keys::DialogKey;
 use super::addresses::Flow;
 use super::table::Table;
 
-/// Dialogs that one INVITE may make by forking; any further one passes without being tracked.
+/// Dialogs that one INVITE may make by forking before it is answered; any further early one passes untracked. As many
+/// more may be answered.
 const LEGS_MAX: usize = 8;
 
 /// Where a call stands.
@@ -142,7 +143,10 @@ impl Calls {
     pub(crate) fn remove(&mut self, id: u64) -> Option<Call> {
         let call = self.table.remove(id)?;
         for leg in &call.legs {
-            self.by_dialog.remove(&leg.key);
+            // Two ends that plot together can give two calls the same dialog.
+            if self.by_dialog(leg.key).is_some_and(|(c, _)| c == id) {
+                self.by_dialog.remove(&leg.key);
+            }
         }
         *self.gauge(call.stage) -= 1;
         Some(call)
@@ -157,13 +161,14 @@ impl Calls {
         &mut self,
         id: u64,
         key: DialogKey,
+        answered: bool,
         callee: impl FnOnce() -> Option<Party>,
     ) -> Option<usize> {
         let call = self.table.get_mut(id)?;
         if let Some(at) = call.legs.iter().position(|l| l.key == key) {
             return Some(at);
         }
-        if call.legs.len() == LEGS_MAX {
+        if call.legs.len() >= LEGS_MAX * (1 + usize::from(answered)) {
             return None;
         }
         let dialog = Dialog {

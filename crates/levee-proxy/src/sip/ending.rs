@@ -1,26 +1,40 @@
 //! What the defence decides, carried out; and how calls end.
 //!
 //! A refused call gets 503 with Retry-After. A dropped one that is WAITING gets the same, and its callee a CANCEL; one that
-//! is INCALL gets a BYE in both directions. Its slot is reported free when the last of these is answered, or given up.
+//! is INCALL gets a BYE in both directions. Its slot is reported free when the server's side has answered, or is given up;
+//! the caller's side holds no slot, and an attacker that never answers its BYE gains nothing by that.
+//!
+//! A call is over when the server has said so, or had to hear it: what the two ends tell each other past it proves nothing.
 
 use std::time::Duration;
 
 use levee_policy::selective::{self, CallKey, EvictCause, Output, RefuseCause};
 use levee_sip::dialog::Side;
 use levee_sip::edit;
-use levee_sip::transaction::{ClientState, ClientTransaction, Kind};
+use levee_sip::transaction::{ClientState, ClientTransaction, Kind, ServerTransaction};
 use levee_sip::wire::Method;
 
 use super::addresses::Flow;
 use super::calls::Stage;
 use super::front::Front;
-use super::request::retry_after_line;
+use super::request::{CSEQ_MAX, retry_after_line};
 use super::txn::{Role, Txn};
 
 /// `Reason` values (RFC 3326) of what we end; 503 is what the caller would have got.
 const DISPLACED: &str = "Reason: SIP;cause=503;text=\"Dropped for another call, server full\"\r\n";
 const TOO_LONG: &str = "Reason: SIP;cause=503;text=\"Longest call duration reached\"\r\n";
 const DEAD: &str = "Reason: SIP;cause=408;text=\"Call is dead\"\r\n";
+
+/// What the BYE of one end came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ByeEnd {
+    /// Its dialog is over.
+    Done,
+    /// It is to come again with credentials.
+    Challenged,
+    /// It was refused, lost, or answered past the server: the dialog may live on there.
+    Unsure,
+}
 
 fn refuse_name(cause: RefuseCause) -> &'static str {
     match cause {
@@ -89,10 +103,19 @@ impl Front {
     }
 
     /// Answers a call that the defence never held, or holds no longer, and forgets it.
+    ///
+    /// One that has no 100 yet repeats its INVITE until it is answered, so the answer need not be repeated by a timer: a
+    /// flood with forged sources must not get eleven messages for each of its own out of us.
     fn refuse_call(&mut self, call: u64, lines: &[u8]) {
         let Some(invite) = self.calls.get(call).map(|c| c.invite) else {
             return;
         };
+        if let Some(server) = self.txns.get_mut(invite).and_then(|t| t.server.as_mut())
+            && server.last().is_empty()
+        {
+            // Timer G is the only thing that a reliable transport does without.
+            *server = ServerTransaction::new(Kind::Invite, true);
+        }
         self.answer(invite, 503, "Service Unavailable", lines);
         self.calls.remove(call);
     }
@@ -122,7 +145,11 @@ impl Front {
                         self.end_call(call);
                     }
                 }
-                // Else its 2xx has passed and the ACK has not: no BYE before that (section 15).
+                // Else its 2xx has passed and the ACK has not: no BYE before that (section 15). The 2xx may be lost twice.
+                let ack_by = self.at() + self.timers.t1 * 4;
+                if let Some(c) = self.calls.get_mut(call) {
+                    c.ack_by = c.ack_by.map(|at| at.min(ack_by));
+                }
                 self.rearm_call(call);
             }
             Stage::InCall => {
@@ -193,18 +220,18 @@ impl Front {
             return self.end_call(call);
         }
         // All are counted before the first is sent: an answer may come at once.
-        c.byes_pending = u8::try_from(live.len() * 2).unwrap_or(u8::MAX);
+        c.byes_pending = u8::try_from(live.len()).unwrap_or(u8::MAX);
         for leg in live {
             self.send_bye(call, leg, Side::Callee);
             self.send_bye(call, leg, Side::Caller);
         }
     }
 
-    fn send_bye(&mut self, call: u64, leg: usize, to: Side) {
+    pub(crate) fn send_bye(&mut self, call: u64, leg: usize, to: Side) {
         let Some(flow) = self.own_flow(call, leg, to) else {
-            return self.on_own_bye_done(call);
+            return self.on_own_bye_done(call, to);
         };
-        let id = self.insert_own(Role::OwnBye { call, to }, flow);
+        let id = self.insert_own(Role::OwnBye { call, leg, to }, flow);
         let via = self.via(flow, id, 0);
         let Some(c) = self.calls.get_mut(call) else {
             return;
@@ -233,6 +260,7 @@ impl Front {
             cancel_wanted: false,
             request: Vec::new(),
             from: None,
+            target: None,
             session: None,
             armed: Duration::MAX,
         })
@@ -276,11 +304,33 @@ impl Front {
         }
     }
 
+    /// A BYE of ours was answered. One that is refused as out of order (section 12.2.2) goes once more with the highest
+    /// number there is: the server may have taken a request for one of this dialog that we have not.
+    pub(crate) fn on_own_bye_answered(&mut self, call: u64, leg: usize, to: Side, code: u16) {
+        let dialog = self
+            .calls
+            .get_mut(call)
+            .and_then(|c| c.legs.get_mut(leg))
+            .map(|l| &mut l.dialog);
+        if let Some(dialog) = dialog
+            && to == Side::Callee
+            && code == 500
+            && dialog.caller.cseq < CSEQ_MAX
+        {
+            dialog.caller.cseq = CSEQ_MAX - 1;
+            return self.send_bye(call, leg, to);
+        }
+        self.on_own_bye_done(call, to);
+    }
+
     /// A BYE of ours was answered or given up.
-    pub(crate) fn on_own_bye_done(&mut self, call: u64) {
+    pub(crate) fn on_own_bye_done(&mut self, call: u64, to: Side) {
         let Some(c) = self.calls.get_mut(call) else {
             return;
         };
+        if to == Side::Caller {
+            return;
+        }
         c.byes_pending = c.byes_pending.saturating_sub(1);
         if c.byes_pending == 0 {
             self.end_call(call);
@@ -288,7 +338,7 @@ impl Front {
     }
 
     /// A BYE of one end was answered.
-    pub(crate) fn on_bye_answered(&mut self, call: u64, leg: usize, ends: bool) {
+    pub(crate) fn on_bye_answered(&mut self, call: u64, leg: usize, end: ByeEnd) {
         let Some(c) = self.calls.get_mut(call) else {
             return;
         };
@@ -296,20 +346,33 @@ impl Front {
             return;
         };
         leg.byes = leg.byes.saturating_sub(1);
-        leg.ended |= ends;
+        // The end of an early dialog is not that of its INVITE, which has an answer of its own to come.
+        if !leg.answered {
+            return;
+        }
+        leg.ended |= end == ByeEnd::Done;
         let stage = c.stage;
-        if !c.has_live_leg() && matches!(stage, Stage::Waiting | Stage::InCall) {
+        if !matches!(stage, Stage::Waiting | Stage::InCall) {
+            return;
+        }
+        if !c.has_live_leg() {
             self.stats.completed += u64::from(stage == Stage::InCall);
             self.end_call(call);
+        } else if end == ByeEnd::Unsure {
+            self.stats.completed += u64::from(stage == Stage::InCall);
+            self.end_by_us(call, DEAD);
         }
     }
 
     /// A request inside a call got no answer, or one that says that the dialog is gone (section 12.2.1.2).
     pub(crate) fn on_dialog_failed(&mut self, call: u64, leg: usize, method: Method, code: u16) {
         if method == Method::Bye {
-            return self.on_bye_answered(call, leg, true);
+            return self.on_bye_answered(call, leg, ByeEnd::Unsure);
         }
-        if matches!(code, 408 | 481)
+        // A NOTIFY or REFER that fails so has lost its own usage of the dialog, not the call (RFC 5057 section 5.1).
+        let of_call = matches!(method, Method::Invite | Method::Update | Method::Options);
+        if of_call
+            && matches!(code, 408 | 481)
             && self
                 .calls
                 .get(call)
@@ -338,6 +401,11 @@ impl Front {
             return;
         };
         *self.stats.died.entry(cause).or_default() += 1;
+        if c.stage == Stage::Held {
+            let (invite, lines) = (c.invite, self.retry_after());
+            self.answer(invite, 503, "Service Unavailable", &lines);
+            return self.end_call(id);
+        }
         if cause == "no_ack" {
             // There will be no ACK to wait for.
             if let Some(c) = self.calls.get_mut(id) {

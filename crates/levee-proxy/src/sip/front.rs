@@ -32,6 +32,10 @@ use super::table::Table;
 use super::txn::{Role, Txn};
 use crate::recorder::{PolicyRng, policy_rng};
 
+/// How long a call is not looked at, at most. The heap keeps the entry of a call that is gone until it comes up: with the
+/// longest call in place of this, a flood of refused calls would be remembered for a day.
+const CALL_LOOK_MAX: Duration = Duration::from_secs(30);
+
 /// What happens to a front.
 #[derive(Debug)]
 pub enum Input<'a> {
@@ -248,6 +252,12 @@ impl Front {
         self.calls.len()
     }
 
+    /// Entries of the timers' heap, those of the dead included.
+    #[must_use]
+    pub fn wakeups(&self) -> usize {
+        self.wakeups.len()
+    }
+
     /// The numbers as of now.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
@@ -309,6 +319,10 @@ impl Front {
         if std::mem::replace(&mut self.policy_busy, true) {
             return;
         }
+        self.run_policy_inputs();
+    }
+
+    fn run_policy_inputs(&mut self) {
         while let Some(input) = self.policy_inputs.pop_front() {
             self.note(|now| Event::Input(now, input.clone()));
             self.policy.handle(self.now, input, &mut self.rng);
@@ -332,10 +346,7 @@ impl Front {
         self.note(Event::Deadline);
         self.policy.handle_deadline(self.now, &mut self.rng);
         self.carry_out();
-        self.policy_busy = false;
-        while let Some(input) = self.policy_inputs.pop_front() {
-            self.tell_policy(input);
-        }
+        self.run_policy_inputs();
     }
 
     fn note(&mut self, event: impl FnOnce(Time) -> Event) {
@@ -517,6 +528,10 @@ impl Front {
         let Some(out) = out else { return };
         *self.stats.replied.entry(code).or_default() += 1;
         self.send_up(id, code, out);
+        // It will not be passed on any more; its answer may be kept for half a minute.
+        if let Some(txn) = self.txns.get_mut(id) {
+            txn.request = Vec::new();
+        }
     }
 
     /// Sends an answer to whoever sent the request of a transaction.
@@ -567,10 +582,11 @@ impl Front {
     }
 
     pub(crate) fn rearm_call(&mut self, id: u64) {
+        let now = self.at();
         let Some(call) = self.calls.get_mut(id) else {
             return;
         };
-        let at = call.deadline();
+        let at = call.deadline().min(now + CALL_LOOK_MAX);
         if at < call.armed {
             call.armed = at;
             self.wakeups.push(at, Wake::Call(id));
@@ -689,6 +705,7 @@ impl Front {
             return;
         }
         self.drop_message("unreachable");
+        self.leave_flow(id);
         self.on_no_answer(id, 503, "Service Unavailable");
         self.rearm(id);
     }
@@ -713,9 +730,9 @@ impl Front {
                 self.end_call(call);
             }
             Role::InDialog { call, leg, .. } => self.on_dialog_failed(call, leg, method, code),
-            Role::OwnBye { call, .. } => {
+            Role::OwnBye { call, to, .. } => {
                 self.stats.bye_timeout += 1;
-                self.on_own_bye_done(call);
+                self.on_own_bye_done(call, to);
             }
         }
     }

@@ -4,7 +4,13 @@
 //!
 //! # What it leaves out
 //! TLS and WebSocket (a further [`settings::Transport`] and a stream of its own), NAPTR and SRV records (a name is
-//! resolved to its addresses), Outbound and Path (RFC 5626, 3327), `maddr`, and forking, which is the server's.
+//! resolved to its addresses), Outbound and Path (RFC 5626, 3327), `maddr`, and forking, which is the server's. There is
+//! one server, so its 503 is passed on (RFC 3261 section 16.7 step 6 forbids that to a proxy that has another).
+//!
+//! # What it believes of the server
+//! It says where its requests go, and when a call is over. An INVITE from outside with a To tag is taken for one inside a
+//! dialog of the server's, and passes uncounted: the server has to refuse one that it does not know with 481 (section
+//! 12.2.2).
 
 mod addresses;
 mod calls;
@@ -31,6 +37,7 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+pub(crate) use addresses::source_of;
 pub use addresses::{ConnId, Flow, PortId, Zone};
 pub use snapshot::{Histogram, Snapshot};
 

@@ -9,6 +9,8 @@ use std::time::Duration;
 const BELIEVED: Duration = Duration::from_secs(60);
 /// Names that are remembered; the oldest goes (a guess: a server has few trunks).
 const KNOWN_MAX: usize = 1024;
+/// Longest name (RFC 1035 section 2.3.4, as text).
+const NAME_BYTES_MAX: usize = 253;
 /// Requests that may wait for one name.
 const WAITING_MAX: usize = 256;
 
@@ -55,6 +57,9 @@ impl Names {
 
     /// Looks up a name for the transaction `id`, which waits if the answer says so.
     pub(crate) fn look_up(&mut self, now: Duration, host: &str, id: u64) -> Known {
+        if host.len() > NAME_BYTES_MAX {
+            return Known::No;
+        }
         match self.get(now, host) {
             Some(Some(ip)) => return Known::Yes(ip),
             Some(None) => return Known::No,
@@ -68,7 +73,11 @@ impl Names {
             return Known::Wait;
         }
         if self.waiting.len() >= self.pending_max {
-            return Known::Full;
+            // A flood of names must not make us forget those that we had.
+            return match self.known.get(host) {
+                Some((Some(ip), _)) => Known::Yes(*ip),
+                _ => Known::Full,
+            };
         }
         self.waiting.insert(host.to_owned(), vec![id]);
         Known::Ask
@@ -107,6 +116,19 @@ mod tests {
         assert_eq!(n.look_up(at(61), "a", 4), Known::Ask);
         assert_eq!(n.resolved(at(62), "a", None), [4]);
         assert_eq!(n.look_up(at(63), "a", 4), Known::No);
+        assert_eq!(n.look_up(at(64), &"x".repeat(254), 5), Known::No);
+        assert_eq!(n.look_up(at(64), &"x".repeat(253), 5), Known::Ask);
+    }
+
+    #[test]
+    fn a_flood_of_names_does_not_hide_a_known_one() {
+        let mut n = Names::new(1);
+        let ip = "192.0.2.1".parse().unwrap();
+        let at = Duration::from_secs;
+        n.resolved(at(0), "trunk", Some(ip));
+        assert_eq!(n.look_up(at(100), "slow.evil", 1), Known::Ask);
+        assert_eq!(n.look_up(at(100), "trunk", 2), Known::Yes(ip));
+        assert_eq!(n.look_up(at(100), "other", 3), Known::Full);
     }
 
     #[test]

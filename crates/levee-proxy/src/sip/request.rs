@@ -15,6 +15,9 @@ use super::calls::{Call, Stage};
 use super::front::Front;
 use super::txn::{Role, Txn};
 
+/// The highest CSeq number (RFC 3261 section 8.1.1.5).
+pub(crate) const CSEQ_MAX: u32 = (1 << 31) - 1;
+
 impl Front {
     pub(crate) fn on_request(&mut self, flow: Flow, msg: &Message<'_>) {
         let parts = match check::request(msg) {
@@ -30,6 +33,14 @@ impl Front {
                 .take(now_ns, super::addresses::source_of(flow.peer.ip()))
         {
             return self.drop_message("source_rate");
+        }
+        // A BYE of ours has to be able to top it.
+        if zone == Zone::Outside && parts.cseq.number >= CSEQ_MAX {
+            self.drop_message("bad_cseq");
+            if parts.method != Method::Ack {
+                self.answer_stateless(flow, msg, &parts.via, (400, "CSeq Too High"), b"");
+            }
+            return;
         }
         match parts.method {
             Method::Ack => self.on_ack(flow, msg, &parts),
@@ -67,7 +78,8 @@ impl Front {
         if self.has_looped(msg, parts, zone) {
             return self.answer_stateless(flow, msg, &parts.via, (482, "Loop Detected"), b"");
         }
-        if self.txns.len() >= self.settings.limits.transactions_max {
+        let role = self.dialog_role(parts);
+        if !self.has_room(role) {
             self.drop_message("transactions_full");
             let lines = self.retry_after();
             return self.answer_stateless(
@@ -78,7 +90,6 @@ impl Front {
                 &lines,
             );
         }
-        let role = self.dialog_role(parts);
         if zone == Zone::Server && self.is_for_us(msg, parts) {
             let (code, reason) = if parts.method == Method::Options {
                 (200, "OK")
@@ -87,8 +98,10 @@ impl Front {
             };
             return self.answer_stateless(flow, msg, &parts.via, (code, reason), b"");
         }
-        let begins_call =
-            parts.method == Method::Invite && parts.to.tag().is_none() && zone == Zone::Outside;
+        let begins_call = parts.method == Method::Invite
+            && parts.to.tag().is_none()
+            && zone == Zone::Outside
+            && !self.passes_uncounted();
         if begins_call && !self.may_begin_call(flow, msg, parts) {
             return;
         }
@@ -104,23 +117,39 @@ impl Front {
             cancel_wanted: false,
             request: Vec::new(),
             from: Some(flow),
+            target: None,
             session: None,
             armed: Duration::MAX,
         });
-        if parts.method == Method::Invite {
+        // A new call gets it when the defence has not refused it: see `refuse_call`.
+        if parts.method == Method::Invite && !begins_call {
             self.answer_trying(id, flow, msg);
         }
         if let Role::InDialog { call, leg, from } = role {
-            self.note_in_dialog(call, leg, from, msg, parts);
+            self.note_in_dialog(id, (call, leg, from), msg, parts);
         }
         if begins_call {
             self.begin_call(id, flow, msg, parts);
+            if self.txns.get(id).is_some_and(Txn::is_unanswered) {
+                self.answer_trying(id, flow, msg);
+            }
         } else {
             self.pass_on(id, msg, parts);
         }
     }
 
-    /// 100 at once: the defence, or the server, may take its time (section 16.2).
+    /// Whether there is room for a transaction. A flood must not keep those who have a call from hanging up: an eighth of
+    /// the table is theirs.
+    fn has_room(&self, role: Role) -> bool {
+        let most = self.settings.limits.transactions_max;
+        let kept = match role {
+            Role::InDialog { .. } => 0,
+            _ => most / 8,
+        };
+        self.txns.len() < most - kept
+    }
+
+    /// 100 at once: the server, or the wait for a slot, may take its time (section 16.2).
     fn answer_trying(&mut self, id: u64, flow: Flow, msg: &Message<'_>) {
         let mut out = Vec::new();
         let stamp = Some(edit::Stamp { source: flow.peer });
@@ -179,29 +208,39 @@ impl Front {
 
     fn note_in_dialog(
         &mut self,
-        call: u64,
-        leg: usize,
-        from: Side,
+        id: u64,
+        (call, leg, from): (u64, usize, Side),
         msg: &Message<'_>,
         parts: &RequestParts<'_>,
     ) {
+        // Only these move a remote target (RFC 3261 section 12.2, RFC 3311 section 5), and not before they succeed.
+        if matches!(parts.method, Method::Invite | Method::Update)
+            && let Some(txn) = self.txns.get_mut(id)
+        {
+            txn.target = dialog::contact_uri(msg).map(Box::from);
+        }
         let Some(leg) = self.calls.get_mut(call).and_then(|c| c.legs.get_mut(leg)) else {
             return;
         };
-        // Only these move a remote target (RFC 3261 section 12.2, RFC 3311 section 5).
-        let refreshes = matches!(parts.method, Method::Invite | Method::Update);
-        let target = if refreshes {
-            dialog::contact_uri(msg)
-        } else {
-            None
-        };
-        leg.dialog.on_request(from, parts.cseq.number, target);
+        leg.dialog.on_request(from, parts.cseq.number, None);
         if parts.method == Method::Bye {
             leg.byes = leg.byes.saturating_add(1);
         }
     }
 
     // A new call.
+
+    /// Whether a further call is passed on without being tracked: bypass and a dry run refuse nobody.
+    fn passes_uncounted(&mut self) -> bool {
+        let lenient = self.settings.bypass || self.settings.dry_run;
+        let full = self.calls.len() >= self.settings.limits.calls_max;
+        if lenient && full && !self.stats.draining {
+            self.stats.arrivals += 1;
+            self.stats.spared += 1;
+            return true;
+        }
+        false
+    }
 
     /// Answers a new call that cannot be taken whatever the defence says.
     fn may_begin_call(&mut self, flow: Flow, msg: &Message<'_>, parts: &RequestParts<'_>) -> bool {
@@ -243,19 +282,25 @@ impl Front {
             && msg.has_option(Name::Supported, b"timer")
     }
 
-    /// Puts a Session-Expires into an INVITE that has none, if we are to (RFC 4028 section 8.1).
+    /// Puts a Session-Expires into an INVITE that has none, if we are to (RFC 4028 section 8.1). Each refresh negotiates
+    /// anew, so one inside a call is treated as the first was.
     pub(crate) fn ask_for_session_timer(
         &mut self,
         id: u64,
         msg: &Message<'_>,
+        method: Method,
         lines: &mut Vec<u8>,
     ) {
+        if !matches!(method, Method::Invite | Method::Update) {
+            return;
+        }
+        let ours = self.settings.session.expires;
         let there = msg
             .value(Name::SessionExpires)
             .and_then(|v| SessionExpires::parse(v).ok());
         let seconds = match there {
             Some(s) => Some(s.seconds),
-            None => self.settings.session.expires.map(|e| {
+            None => ours.filter(|_| method == Method::Invite).map(|e| {
                 let seconds = u32::try_from(e.as_secs()).unwrap_or(u32::MAX);
                 put(lines, format_args!("Session-Expires: {seconds}\r\n"));
                 seconds
@@ -351,11 +396,17 @@ impl Front {
         }
         let role = self.dialog_role(parts);
         self.pass_ack(flow, msg, parts, role);
+        // An early dialog has nothing to acknowledge: its ACK would make a ringing call look like one in progress.
         if let Role::InDialog {
             call,
+            leg,
             from: Side::Caller,
-            ..
         } = role
+            && self
+                .calls
+                .get(call)
+                .and_then(|c| c.legs.get(leg))
+                .is_some_and(|l| l.answered)
         {
             self.on_call_acked(call);
         }

@@ -9,7 +9,9 @@ use levee_sip::header::SessionExpires;
 use levee_sip::transaction::Ack;
 use levee_sip::wire::{Message, Method, Name};
 
+use super::addresses::Zone;
 use super::calls::Stage;
+use super::ending::ByeEnd;
 use super::front::Front;
 use super::txn::Role;
 
@@ -81,10 +83,10 @@ impl Front {
             self.cancel_downstream(id, "");
         }
         match role {
-            Role::OwnBye { call, .. } => {
+            Role::OwnBye { call, leg, to } => {
                 if parts.code >= 200 {
                     self.stats.bye_answered += 1;
-                    self.on_own_bye_done(call);
+                    self.on_own_bye_answered(call, leg, to, parts.code);
                 }
                 return;
             }
@@ -111,7 +113,7 @@ impl Front {
                     self.end_call(call);
                 }
                 Role::InDialog { call, leg, from } => {
-                    self.note_in_dialog_answer(call, leg, from, msg, parts);
+                    self.note_in_dialog_answer(id, (call, leg, from), msg, parts);
                 }
                 _ => {}
             }
@@ -150,10 +152,18 @@ impl Front {
         parts: &ResponseParts<'_>,
     ) -> bool {
         let leg = self.note_leg(call, msg, parts);
-        let Some(c) = self.calls.get(call) else {
-            return true;
-        };
         let success = (200..300).contains(&parts.code);
+        let Some(c) = self.calls.get(call) else {
+            // A fork's answer after the call has ended: nobody would count what it begins. Its sender gives it up.
+            if success {
+                self.drop_message("late_answer");
+            }
+            return !success;
+        };
+        if success && leg.is_none() {
+            self.drop_message("untracked_dialog");
+            return false;
+        }
         if c.stage == Stage::Ending && c.ack_by.is_none() {
             // The caller has its 503 already. What is up below has to come down again.
             if success && let Some(leg) = leg {
@@ -200,7 +210,7 @@ impl Front {
         let key = self.keys.dialog(parts.call_id, from, to);
         let below = self.calls.get(call)?.routes_below;
         let party = || dialog::callee(msg, parts, below);
-        let leg = self.calls.leg(call, key, party)?;
+        let leg = self.calls.leg(call, key, parts.code >= 200, party)?;
         // The 2xx has the last word on Contact and route set (section 13.2.2.4).
         if parts.code >= 200
             && let Some(mut fresh) = party()
@@ -214,34 +224,55 @@ impl Front {
 
     fn note_in_dialog_answer(
         &mut self,
-        call: u64,
-        leg: usize,
-        from: Side,
+        id: u64,
+        (call, leg, from): (u64, usize, Side),
         msg: &Message<'_>,
         parts: &ResponseParts<'_>,
     ) {
         let method = parts.cseq.method;
+        let success = (200..300).contains(&parts.code);
         if method == Method::Bye {
-            // Any answer but a challenge ends the dialog (section 15.1.1).
-            return self.on_bye_answered(call, leg, !matches!(parts.code, 401 | 407));
-        }
-        if (200..300).contains(&parts.code) && matches!(method, Method::Invite | Method::Update) {
-            let now = self.at();
-            let session = msg
-                .value(Name::SessionExpires)
-                .and_then(|v| SessionExpires::parse(v).ok());
-            let Some(c) = self.calls.get_mut(call) else {
-                return;
+            let end = match parts.code {
+                401 | 407 => ByeEnd::Challenged,
+                _ if success && self.server_heard(id, from) => ByeEnd::Done,
+                _ => ByeEnd::Unsure,
             };
-            if let Some(s) = session {
-                c.session_at = Some(now + Duration::from_secs(s.seconds.into()));
-            }
-            if let (Some(target), Some(l)) = (dialog::contact_uri(msg), c.legs.get_mut(leg)) {
-                let cseq = l.dialog.party(from.other()).cseq;
-                l.dialog.on_request(from.other(), cseq, Some(target));
-            }
-            return self.rearm_call(call);
+            return self.on_bye_answered(call, leg, end);
+        }
+        if success && matches!(method, Method::Invite | Method::Update) {
+            return self.note_refresh(id, (call, leg, from), msg);
         }
         self.on_dialog_failed(call, leg, method, parts.code);
+    }
+
+    /// An INVITE or UPDATE inside a call succeeded: session timer and remote targets are new.
+    fn note_refresh(&mut self, id: u64, (call, leg, from): (u64, usize, Side), msg: &Message<'_>) {
+        let now = self.at();
+        let heard = self.server_heard(id, from);
+        let Some(txn) = self.txns.get_mut(id) else {
+            return;
+        };
+        let target = txn.target.take().filter(|_| heard);
+        let (source, asked) = (txn.from, txn.session);
+        let moved = source.filter(|f| from == Side::Caller && self.zone(*f) == Zone::Outside);
+        let session = msg
+            .value(Name::SessionExpires)
+            .and_then(|v| SessionExpires::parse(v).ok())
+            .map(|s| s.seconds)
+            .or(asked);
+        let Some(c) = self.calls.get_mut(call) else {
+            return;
+        };
+        // An answer that names none ends the timer (RFC 4028 section 7.2): nobody would refresh any more.
+        c.session_at = session.map(|s| now + Duration::from_secs(s.into()));
+        if let Some(flow) = moved {
+            c.source = flow;
+        }
+        if let Some(l) = c.legs.get_mut(leg) {
+            l.dialog.on_request(from, 0, target.as_deref());
+            l.dialog
+                .on_request(from.other(), 0, dialog::contact_uri(msg));
+        }
+        self.rearm_call(call);
     }
 }

@@ -133,6 +133,31 @@ impl Front {
         }
     }
 
+    /// Whether requests to the callee go by the server, so that those of the callee do too.
+    fn is_by_server(&self, call: u64, leg: usize) -> bool {
+        let leg = self.calls.get(call).and_then(|c| c.legs.get(leg));
+        let server = self.addresses.server().addr;
+        leg.is_some_and(|l| match self.uri_hop(l.dialog.next_hop(Side::Callee)) {
+            Hop::Flow(flow) => flow.peer == server,
+            Hop::Name { host, port, .. } => {
+                let ip = self.names.get(self.at(), &host).flatten();
+                port == server.port() && ip == Some(server.ip())
+            }
+            Hop::None => false,
+        })
+    }
+
+    /// Whether the server, or a callee that it led us to, had a part in what one end asked in a call. What the caller has
+    /// from outside in the callee's name shows nothing of the server's side.
+    pub(crate) fn server_heard(&self, id: u64, from: Side) -> bool {
+        self.txns.get(id).is_some_and(|t| {
+            from == Side::Caller
+                || t.from.is_some_and(|f| self.zone(f) == Zone::Server)
+                || t.down
+                    .is_some_and(|d| d.peer == self.addresses.server().addr)
+        })
+    }
+
     /// Where a request of ours or of one end goes, to reach the other end of a call.
     pub(crate) fn dialog_hop(&self, call: u64, leg: usize, to: Side) -> Hop {
         let Some(call) = self.calls.get(call) else {
@@ -144,6 +169,36 @@ impl Front {
         call.legs
             .get(leg)
             .map_or(Hop::None, |l| self.uri_hop(l.dialog.next_hop(to)))
+    }
+
+    /// The caller's connection is gone: from now on it is reached by its Contact, and so is the other end's BYE, which
+    /// becomes ours when it fails.
+    pub(crate) fn leave_flow(&mut self, id: u64) {
+        let Some(txn) = self.txns.get(id) else { return };
+        let (role, down) = (txn.role, txn.down);
+        let (Role::InDialog {
+            call,
+            from: Side::Callee,
+            ..
+        }
+        | Role::OwnBye {
+            call,
+            to: Side::Caller,
+            ..
+        }) = role
+        else {
+            return;
+        };
+        let Some(c) = self.calls.get_mut(call) else {
+            return;
+        };
+        if !c.sticky || Some(c.source) != down {
+            return;
+        }
+        c.sticky = false;
+        if let Role::OwnBye { leg, to, .. } = role {
+            self.send_bye(call, leg, to);
+        }
     }
 
     fn next_hop(&self, parts: &RequestParts<'_>, plan: &Plan<'_>, zone: Zone, role: Role) -> Hop {
@@ -162,6 +217,16 @@ impl Front {
                 self.dialog_hop(call, leg, Side::Caller)
             }
             (Zone::Server, _, None) => self.uri_hop(uri),
+            // Straight to the caller it would end or move a call behind the server's back.
+            (
+                Zone::Outside,
+                Role::InDialog {
+                    call,
+                    leg,
+                    from: Side::Callee,
+                },
+                _,
+            ) if self.is_by_server(call, leg) => self.server_hop(),
             (Zone::Outside, Role::InDialog { call, leg, from }, None) => {
                 match self.dialog_hop(call, leg, from.other()) {
                     Hop::None => self.server_hop(),
@@ -271,8 +336,8 @@ impl Front {
         if makes_dialog(msg, parts) {
             routes_added = self.record_route(&mut lines, from, down);
         }
-        if let Role::Invite { .. } = role {
-            self.ask_for_session_timer(id, msg, &mut lines);
+        if matches!(role, Role::Invite { .. } | Role::InDialog { .. }) {
+            self.ask_for_session_timer(id, msg, parts.method, &mut lines);
         }
         let packet = self.write(id, msg, parts, plan, from, down, &lines);
         let (now, reliable) = (self.at(), self.is_reliable(down));

@@ -95,7 +95,9 @@ pub struct SipSettings {
     /// Where user agents send.
     pub listen: Vec<Listen>,
     /// Listeners that only the server can reach: what arrives here comes from the server. Empty: the server is known by
-    /// its address, and sends to `listen` as everybody does.
+    /// its address and port, and sends to `listen` as everybody does. What comes from the server is believed and sent
+    /// wherever it says, so where somebody outside can forge a UDP source address (the edge lets the server's address in)
+    /// or the server makes TCP connections of its own (from other ports), this must not be empty.
     pub inside: Vec<Listen>,
     /// Further `host` or `host:port` names that mean this proxy in a Route or a Request-URI: public names, the address
     /// in front of a NAT.
@@ -160,15 +162,16 @@ pub struct SipLimits {
     pub message_bytes_max: usize,
     /// Most header fields in a message.
     pub headers_max: usize,
-    /// Most transactions at once; a request beyond it gets 503.
+    /// Most transactions at once; a request beyond it gets 503. The last eighth is for requests inside calls.
     pub transactions_max: usize,
-    /// Most calls known at once, the ones that are being torn down included. At least the capacity.
+    /// Most calls known at once, the ones that are being torn down included. At least the capacity. A call beyond it gets
+    /// 503; in bypass and in a dry run it passes without being tracked.
     pub calls_max: usize,
-    /// Most accepted TCP connections.
+    /// Most accepted TCP connections; as many more may be made to others than the server.
     pub connections_max: usize,
-    /// Most accepted TCP connections from one address.
+    /// Most accepted TCP connections from one source: an IPv4 address, or the /64 of an IPv6 one.
     pub connections_per_source_max: usize,
-    /// Requests a second that one source address may send, with a burst of as many; 0 means no limit.
+    /// Requests a second that one source may send, with a burst of as many; 0 means no limit.
     pub requests_per_source_per_second: u32,
     /// Most source addresses whose rates and connections are remembered.
     pub sources_tracked_max: usize,

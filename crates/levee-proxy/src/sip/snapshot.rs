@@ -79,7 +79,7 @@ pub struct Snapshot {
     pub evicted_waiting: u64,
     /// Calls dropped by the defence while INCALL.
     pub evicted_in_call: u64,
-    /// What a dry run would have refused or dropped, and did not.
+    /// What a dry run would have refused or dropped, or bypass for want of room, and did not.
     pub spared: u64,
     /// Calls ended since they were dead, by cause.
     pub died: BTreeMap<&'static str, u64>,

@@ -50,7 +50,12 @@ pub(crate) struct StreamLimits {
 /// Accepts until the loop is gone.
 pub(crate) async fn accept(listener: TcpListener, port: PortId, events: mpsc::Sender<StreamEvent>) {
     loop {
-        match listener.accept().await {
+        // Else the port would stay taken until somebody connects.
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = events.closed() => return,
+        };
+        match accepted {
             Ok((stream, peer)) => {
                 if events
                     .send(StreamEvent::Accepted { port, peer, stream })
@@ -60,7 +65,6 @@ pub(crate) async fn accept(listener: TcpListener, port: PortId, events: mpsc::Se
                     return;
                 }
             }
-            Err(_) if events.is_closed() => return,
             Err(_) => tokio::time::sleep(ACCEPT_REST).await,
         }
     }

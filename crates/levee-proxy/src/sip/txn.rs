@@ -32,6 +32,8 @@ pub(crate) enum Role {
     OwnBye {
         /// The call.
         call: u64,
+        /// Which of its dialogs.
+        leg: usize,
         /// Whom it goes to.
         to: Side,
     },
@@ -56,6 +58,8 @@ pub(crate) struct Txn {
     pub(crate) request: Vec<u8>,
     /// Where the request came from.
     pub(crate) from: Option<Flow>,
+    /// The Contact of a request that moves its sender's remote target if it succeeds (section 12.2.1.1).
+    pub(crate) target: Option<Box<[u8]>>,
     /// The Session-Expires that went down, if the caller can keep session timers (RFC 4028 section 8.2).
     pub(crate) session: Option<u32>,
     /// The deadline for which the heap has an entry.

@@ -52,12 +52,12 @@ fn a_call_in_progress_is_ended_on_both_sides() {
     );
     assert_eq!(to_caller.header("CSeq"), "1 BYE");
 
-    // Repeated until answered, and the slot is free when both are.
+    // Repeated until answered, and the slot is free when the server has answered its own.
     assert_eq!(w.ms(500).len(), 2);
-    assert_eq!(w.send(SERVER, ok(to_callee)), []);
     assert_eq!((w.snapshot().evicting, w.snapshot().in_service), (1, 1));
-    let sent = w.send(ALICE, ok(to_caller));
+    let sent = w.send(SERVER, ok(to_callee));
     assert_eq!(only(&sent, "INVITE").to, SERVER);
+    assert_eq!(w.send(ALICE, ok(to_caller)), []);
     let s = w.snapshot();
     assert_eq!(
         (
@@ -183,14 +183,13 @@ fn a_call_that_comes_back_through_us_is_ended_through_the_server() {
     let mut up = up[0].clone();
     let own_via = up.all("Via")[0].to_owned();
     up.text = up.text.replacen(&format!("Via: {own_via}\r\n"), "", 1);
-    assert_eq!(w.send(SERVER, &up.text), []);
-    let to_caller = sent
-        .iter()
-        .find(|s| s.to == ALICE && s.text.starts_with("BYE"))
-        .unwrap();
     assert_eq!(
-        only(&w.send(ALICE, ok(to_caller)), "INVITE").header("Call-ID"),
+        only(&w.send(SERVER, &up.text), "INVITE").header("Call-ID"),
         "newcomer"
+    );
+    assert!(
+        sent.iter()
+            .any(|s| s.to == ALICE && s.text.starts_with("BYE"))
     );
 }
 
@@ -308,8 +307,8 @@ fn a_fork_is_ended_in_all_its_legs() {
         let sent = w.send(&bye.to.clone(), ok(bye));
         assert_eq!(
             sent.len(),
-            usize::from(i == 3),
-            "the slot is free with the last"
+            usize::from(i == 2),
+            "the slot is free with the last that the server answers"
         );
     }
 }
@@ -328,11 +327,11 @@ fn a_bye_that_crosses_ours_ends_the_call_once() {
     let crossing = only(&w.send(ALICE, c.bye("b1")), "BYE").clone();
     w.send(SERVER, ok(&crossing));
     assert_eq!(w.snapshot().in_service, 1);
-    let mut last = Vec::new();
+    let mut sent = Vec::new();
     for bye in &byes {
-        last = w.send(&bye.to.clone(), answer(bye, 481, "Gone", "", ""));
+        sent.extend(w.send(&bye.to.clone(), answer(bye, 481, "Gone", "", "")));
     }
-    assert_eq!(only(&last, "INVITE").to, SERVER);
+    assert_eq!(only(&sent, "INVITE").to, SERVER);
     let s = w.snapshot();
     assert_eq!((s.in_service, s.evicting, s.bye_answered), (1, 0, 2));
 }

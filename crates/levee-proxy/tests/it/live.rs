@@ -406,7 +406,8 @@ async fn a_live_recording_replays_to_the_same_verdicts() {
     for i in 0..40 {
         let invite = request("INVITE", &via, &format!("r{i}"), 1, "");
         alice.send_to(invite.as_bytes(), proxy).await.unwrap();
-        read_until(&alice, "SIP/2.0 100").await;
+        let id = format!("Call-ID: r{i}\r\n");
+        while !read_until(&alice, "SIP/2.0 ").await.contains(&id) {}
     }
     s.front.stop(Duration::ZERO).await;
     let replayed = recorder::replay_file(&path).unwrap();
@@ -431,4 +432,22 @@ async fn a_front_that_cannot_start_says_why() {
         start(other).await,
         Err(StartError::ServerOutOfReach { .. })
     ));
+}
+
+#[tokio::test]
+async fn a_front_that_stopped_has_left_its_ports_and_closed_its_connections() {
+    let s = Scene::new(|_| {}).await;
+    let proxy = s.at(Transport::Tcp);
+    let mut alice = TcpStream::connect(proxy).await.unwrap();
+    alice.write_all(b"\r\n\r\n").await.unwrap();
+    pong(&mut alice).await;
+    s.front.stop(Duration::ZERO).await;
+    let closed = timeout(PATIENCE, alice.read(&mut [0; 10])).await.unwrap();
+    assert_eq!(closed.unwrap_or(0), 0);
+    let free = timeout(PATIENCE, async {
+        while TcpListener::bind(proxy).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    });
+    free.await.unwrap();
 }

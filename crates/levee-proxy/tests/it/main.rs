@@ -4,6 +4,7 @@
 
 mod calls;
 mod eviction;
+mod hostile;
 mod live;
 mod torture;
 mod transactions;

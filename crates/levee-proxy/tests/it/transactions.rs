@@ -493,3 +493,21 @@ fn a_request_that_cannot_be_sent_is_answered_503() {
     );
     assert_eq!((w.snapshot().held(), w.snapshot().in_service), (0, 0));
 }
+
+#[test]
+fn a_caller_that_moves_is_reached_where_it_moved_to() {
+    let mut w = World::of(5, seven());
+    let c = w.call("c1");
+    let new = "203.0.113.9:40000";
+    let refresh = only(&w.send(new, c.inside("INVITE", 2, "b1")), "INVITE").clone();
+    let request = |cseq: u32| {
+        format!(
+            "INFO sip:alice@{ALICE} SIP/2.0\r\nVia: SIP/2.0/UDP {SERVER};branch=z9hG4bKbb{cseq}\r\nMax-Forwards: 70\r\n\
+             From: <sip:bob@example.org>;tag=b1\r\nTo: <sip:alice@example.org>;tag=a-c1\r\n\
+             Call-ID: c1\r\nCSeq: {cseq} INFO\r\nContent-Length: 0\r\n\r\n"
+        )
+    };
+    assert_eq!(only(&w.send(SERVER, request(1)), "INFO").to, ALICE);
+    w.send(SERVER, ok(&refresh));
+    assert_eq!(only(&w.send(SERVER, request(2)), "INFO").to, new);
+}

@@ -48,6 +48,8 @@ impl Sent {
 pub(crate) struct World {
     pub(crate) front: Front,
     pub(crate) now: Duration,
+    /// The transaction of the last request that was sent.
+    pub(crate) last_txn: u64,
 }
 
 /// Settings of a front on [`PROXY`] before [`SERVER`].
@@ -88,6 +90,7 @@ impl World {
         Self {
             front,
             now: Duration::ZERO,
+            last_txn: 0,
         }
     }
 
@@ -130,10 +133,15 @@ impl World {
         let mut out = Vec::new();
         while let Some(output) = self.front.poll_output() {
             match output {
-                Output::Send { flow, bytes, .. } => out.push(Sent {
-                    to: flow.peer.to_string(),
-                    text: String::from_utf8_lossy(&bytes).into_owned(),
-                }),
+                Output::Send { flow, bytes, txn } => {
+                    if txn != 0 {
+                        self.last_txn = txn;
+                    }
+                    out.push(Sent {
+                        to: flow.peer.to_string(),
+                        text: String::from_utf8_lossy(&bytes).into_owned(),
+                    });
+                }
                 Output::Resolve { host } => out.push(Sent {
                     to: "resolver".into(),
                     text: host,
