@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use levee_policy::Span;
 use levee_policy::selective::{self, CallKey, EvictCause, Output, RefuseCause};
 use levee_sip::dialog::Side;
 use levee_sip::edit;
@@ -56,11 +57,12 @@ impl Front {
                 cause,
                 retry_after,
             } => {
+                let name = refuse_name(cause);
+                self.log_verdict(name, call, None);
                 if self.settings.dry_run {
-                    tracing::debug!(call = call.0, ?cause, "dry run: would refuse");
                     return self.spare(call.0);
                 }
-                *self.stats.refused.entry(refuse_name(cause)).or_default() += 1;
+                *self.stats.refused.entry(name).or_default() += 1;
                 let lines = retry_after_line(retry_after);
                 self.refuse_call(call.0, &lines);
             }
@@ -71,25 +73,58 @@ impl Front {
                 forwarded,
                 cause,
             } => {
+                let (name, reason) = match cause {
+                    EvictCause::Displaced { .. } => ("displaced", DISPLACED),
+                    EvictCause::MaxDuration => ("max_duration", TOO_LONG),
+                };
+                self.log_verdict(name, call, Some((state, age)));
                 if self.settings.dry_run {
-                    tracing::debug!(call = call.0, ?state, %age, ?cause, "dry run: would drop");
                     self.spare(call.0);
                     if forwarded {
                         self.tell_policy(selective::Input::Ended { call });
                     }
                     return;
                 }
-                tracing::debug!(call = call.0, ?state, %age, ?cause, "dropped");
                 match state {
                     selective::CallState::Waiting => self.stats.evicted_waiting += 1,
                     selective::CallState::InCall => self.stats.evicted_in_call += 1,
                 }
-                let reason = match cause {
-                    EvictCause::Displaced { .. } => DISPLACED,
-                    EvictCause::MaxDuration => TOO_LONG,
-                };
                 self.end_by_us(call.0, reason);
             }
+        }
+    }
+
+    /// Each decision is logged for those who ask for it, and now and then one of each cause for everybody.
+    fn log_verdict(
+        &mut self,
+        cause: &'static str,
+        call: CallKey,
+        held: Option<(selective::CallState, Span)>,
+    ) {
+        let (state, age) = (held.map(|h| h.0), held.map(|h| h.1));
+        let age = age.map(tracing::field::display);
+        tracing::debug!(call = call.0, cause, ?state, age, "decided");
+        if let Some(held_back) = self.may_log(cause) {
+            let (front, dry_run) = (&self.settings.name, self.settings.dry_run);
+            let caller = self
+                .calls
+                .get(call.0)
+                .map(|c| tracing::field::display(c.source.peer));
+            let what = if held.is_some() {
+                "call dropped"
+            } else {
+                "call refused"
+            };
+            tracing::info!(
+                front,
+                cause,
+                dry_run,
+                caller,
+                ?state,
+                age,
+                held_back,
+                "{what}"
+            );
         }
     }
 
@@ -378,8 +413,16 @@ impl Front {
                 .get(call)
                 .is_some_and(|c| c.stage == Stage::InCall)
         {
-            *self.stats.died.entry("dialog_failed").or_default() += 1;
+            self.note_dead("dialog_failed");
             self.end_by_us(call, DEAD);
+        }
+    }
+
+    fn note_dead(&mut self, cause: &'static str) {
+        *self.stats.died.entry(cause).or_default() += 1;
+        if let Some(held_back) = self.may_log(cause) {
+            let front = &self.settings.name;
+            tracing::info!(front, cause, held_back, "call is dead");
         }
     }
 
@@ -400,9 +443,10 @@ impl Front {
         } else {
             return;
         };
-        *self.stats.died.entry(cause).or_default() += 1;
-        if c.stage == Stage::Held {
-            let (invite, lines) = (c.invite, self.retry_after());
+        let (stage, invite) = (c.stage, c.invite);
+        self.note_dead(cause);
+        if stage == Stage::Held {
+            let lines = self.retry_after();
             self.answer(invite, 503, "Service Unavailable", &lines);
             return self.end_call(id);
         }

@@ -5,7 +5,7 @@
 //! request goes, `ending` carries out what the defence decides.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -30,11 +30,11 @@ use super::snapshot::Snapshot;
 use super::sources::Sources;
 use super::table::Table;
 use super::txn::{Role, Txn};
+use crate::log::RateLimited;
 use crate::recorder::{PolicyRng, policy_rng};
 
-/// How long a call is not looked at, at most. The heap keeps the entry of a call that is gone until it comes up: with the
-/// longest call in place of this, a flood of refused calls would be remembered for a day.
-const CALL_LOOK_MAX: Duration = Duration::from_secs(30);
+/// Log lines a second for each cause: an attack that meets all of them writes less than a gigabyte a day.
+const LOG_LINES_PER_SECOND: u32 = 1;
 
 /// What happens to a front.
 #[derive(Debug)]
@@ -123,6 +123,9 @@ pub struct Front {
     own_scanners: Vec<Scanner>,
     outputs: VecDeque<Output>,
     events: Option<Vec<Event>>,
+    log: RateLimited,
+    /// Who sent the message that is being handled.
+    peer: Option<SocketAddr>,
     pub(crate) stats: Snapshot,
     pub(crate) ack_serial: u64,
 }
@@ -179,6 +182,8 @@ impl Front {
             own_scanners: Vec::new(),
             outputs: VecDeque::new(),
             events: settings.record.is_some().then(Vec::new),
+            log: RateLimited::new(LOG_LINES_PER_SECOND),
+            peer: None,
             stats: Snapshot {
                 name: settings.name.clone(),
                 ..Snapshot::default()
@@ -203,6 +208,8 @@ impl Front {
     /// Does what was due by `now`.
     pub fn handle_deadline(&mut self, now: Time) {
         self.now = self.now.max(now);
+        self.peer = None;
+        self.log_held_back();
         self.keep_policy_deadline();
         while let Some((at, wake)) = self.wakeups.pop_due(self.at()) {
             match wake {
@@ -359,6 +366,7 @@ impl Front {
 
     fn on_message(&mut self, flow: Flow, bytes: &[u8]) {
         self.stats.messages_in += 1;
+        self.peer = Some(flow.peer);
         self.scan(bytes, |front, scanned| match scanned {
             Err(cause) => front.drop_message(cause),
             Ok(msg) if msg.code().is_some() => front.on_response(&msg),
@@ -412,6 +420,28 @@ impl Front {
 
     pub(crate) fn drop_message(&mut self, cause: &'static str) {
         self.stats.note_dropped(cause);
+        if let Some(held_back) = self.may_log(cause) {
+            let (front, peer) = (&self.settings.name, self.peer.map(tracing::field::display));
+            tracing::warn!(front, cause, peer, held_back, "message dropped");
+        }
+    }
+
+    /// Whether a line of this cause may be logged, and how many were held back before it.
+    pub(crate) fn may_log(&mut self, cause: &'static str) -> Option<u64> {
+        self.log.allow(self.at(), cause)
+    }
+
+    /// Says how many lines were held back, once it is quiet again.
+    fn log_held_back(&mut self) {
+        let now = self.at();
+        for (cause, held_back) in self.log.held_back(now) {
+            tracing::warn!(
+                front = self.settings.name,
+                cause,
+                held_back,
+                "lines held back"
+            );
+        }
     }
 
     pub(crate) fn send(&mut self, flow: Flow, bytes: Vec<u8>, txn: u64) {
@@ -577,20 +607,30 @@ impl Front {
         let at = txn.deadline();
         if at < txn.armed {
             txn.armed = at;
-            self.wakeups.push(at, Wake::Txn(id));
+            self.wake_at(at, Wake::Txn(id));
         }
     }
 
     pub(crate) fn rearm_call(&mut self, id: u64) {
-        let now = self.at();
         let Some(call) = self.calls.get_mut(id) else {
             return;
         };
-        let at = call.deadline().min(now + CALL_LOOK_MAX);
+        let at = call.deadline();
         if at < call.armed {
             call.armed = at;
-            self.wakeups.push(at, Wake::Call(id));
+            self.wake_at(at, Wake::Call(id));
         }
+    }
+
+    /// Entries outlive their keys, a call's by up to a day: they are held to a size in proportion to what is alive.
+    fn wake_at(&mut self, at: Duration, wake: Wake) {
+        self.wakeups.push(at, wake);
+        let (txns, calls) = (&self.txns, &self.calls);
+        self.wakeups
+            .prune(txns.len() + calls.len(), |at, wake| match *wake {
+                Wake::Txn(id) => txns.get(id).is_some_and(|t| t.armed == at),
+                Wake::Call(id) => calls.get(id).is_some_and(|c| c.armed == at),
+            });
     }
 
     fn on_call_timer(&mut self, id: u64, at: Duration) {

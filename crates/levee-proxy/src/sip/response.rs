@@ -211,10 +211,12 @@ impl Front {
         let below = self.calls.get(call)?.routes_below;
         let party = || dialog::callee(msg, parts, below);
         let leg = self.calls.leg(call, key, parts.code >= 200, party)?;
-        // The 2xx has the last word on Contact and route set (section 13.2.2.4).
+        // The first 2xx has the last word on Contact and route set (section 13.2.2.4); when it comes again, a refresh may have
+        // moved them since.
         if parts.code >= 200
             && let Some(mut fresh) = party()
             && let Some(l) = self.calls.get_mut(call).and_then(|c| c.legs.get_mut(leg))
+            && !l.answered
         {
             fresh.cseq = l.dialog.callee.cseq;
             l.dialog.callee = fresh;
