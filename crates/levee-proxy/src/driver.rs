@@ -352,6 +352,7 @@ impl Driver {
             message_bytes_max: self.settings.limits.message_bytes_max,
             idle: self.settings.limits.idle_connection,
             connect: self.settings.timers.t1 * 64,
+            message: self.settings.timers.t1 * 64,
         };
         // From the address that we name in Via, so that the peer sees the same one.
         let local = self.bound[usize::from(port.0)].addr.ip();

@@ -225,6 +225,11 @@ const FAMILIES: &[Family] = &[
         read: Read::Gauge(|s| f64::from(s.transactions)),
     },
     Family {
+        name: "transaction_bytes",
+        help: "Bytes of messages that transactions keep",
+        read: Read::Gauge(|s| s.transaction_bytes as f64),
+    },
+    Family {
         name: "connections",
         help: "TCP connections open",
         read: Read::Gauge(|s| f64::from(s.connections)),

@@ -173,7 +173,7 @@ fn the_document_has_every_key_with_its_default() {
         compared.insert((section.to_owned(), key));
     }
     for (section, keys) in [
-        ("`[sip.limits]`", 10),
+        ("`[sip.limits]`", 11),
         ("`[sip.timers]`", 4),
         ("`[sip.session]`", 3),
         ("`[sip.defense]`", 10),

@@ -298,6 +298,7 @@ impl Front {
             target: None,
             session: None,
             armed: Duration::MAX,
+            bytes_noted: 0,
         })
     }
 

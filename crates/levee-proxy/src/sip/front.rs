@@ -116,6 +116,7 @@ pub struct Front {
     pub(crate) sources: Sources,
     pub(crate) names: Names,
     pub(crate) txns: Table<Txn>,
+    pub(crate) txn_bytes: usize,
     pub(crate) by_key: HashMap<ServerKey, u64, foldhash::fast::FixedState>,
     pub(crate) calls: Calls,
     wakeups: Wakeups<Wake>,
@@ -175,6 +176,7 @@ impl Front {
             ),
             names: Names::new(limits.dns_pending_max),
             txns: Table::default(),
+            txn_bytes: 0,
             by_key: HashMap::default(),
             calls: Calls::default(),
             wakeups: Wakeups::default(),
@@ -277,6 +279,7 @@ impl Front {
             pmod: self.policy.pmod(),
             round_seconds: self.policy.config().round.as_secs_f64(),
             policy: *self.policy.stats(),
+            transaction_bytes: self.txn_bytes as u64,
             transactions: u32::try_from(self.txns.len()).unwrap_or(u32::MAX),
             ..self.stats.clone()
         }
@@ -596,7 +599,11 @@ impl Front {
         let Some(txn) = self.txns.get_mut(id) else {
             return;
         };
-        if txn.is_over() {
+        let over = txn.is_over();
+        let bytes = if over { 0 } else { txn.bytes() };
+        self.txn_bytes += bytes;
+        self.txn_bytes -= std::mem::replace(&mut txn.bytes_noted, bytes);
+        if over {
             let key = txn.key;
             self.txns.remove(id);
             if let Some(key) = key {

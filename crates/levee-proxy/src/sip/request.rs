@@ -120,6 +120,7 @@ impl Front {
             target: None,
             session: None,
             armed: Duration::MAX,
+            bytes_noted: 0,
         });
         // A new call gets it when the defence has not refused it: see `refuse_call`.
         if parts.method == Method::Invite && !begins_call {
@@ -141,12 +142,11 @@ impl Front {
     /// Whether there is room for a transaction. A flood must not keep those who have a call from hanging up: an eighth of
     /// the table is theirs.
     fn has_room(&self, role: Role) -> bool {
-        let most = self.settings.limits.transactions_max;
-        let kept = match role {
-            Role::InDialog { .. } => 0,
-            _ => most / 8,
-        };
-        self.txns.len() < most - kept
+        let inside = matches!(role, Role::InDialog { .. });
+        let most = |limit: usize| limit - if inside { 0 } else { limit / 8 };
+        let limits = &self.settings.limits;
+        self.txns.len() < most(limits.transactions_max)
+            && self.txn_bytes < most(limits.transaction_bytes_max)
     }
 
     /// 100 at once: the server, or the wait for a slot, may take its time (section 16.2).
@@ -342,6 +342,7 @@ impl Front {
         };
         txn.role = Role::Invite { call };
         txn.request = msg.bytes().to_vec();
+        self.rearm(id);
         self.rearm_call(call);
         if self.settings.bypass {
             return self.forward_call(call);

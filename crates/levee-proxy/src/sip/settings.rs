@@ -164,6 +164,8 @@ pub struct SipLimits {
     pub headers_max: usize,
     /// Most transactions at once; a request beyond it gets 503. The last eighth is for requests inside calls.
     pub transactions_max: usize,
+    /// Most bytes of messages that transactions keep, to send them again; the last eighth as above.
+    pub transaction_bytes_max: usize,
     /// Most calls known at once, the ones that are being torn down included. At least the capacity. A call beyond it gets
     /// 503; in bypass and in a dry run it passes without being tracked.
     pub calls_max: usize,
@@ -190,6 +192,8 @@ impl Default for SipLimits {
             headers_max: 256,
             // At 2,000 calls a second, INVITE and BYE each stay about 64 * T1 = 32 s: 128,000. Twice that.
             transactions_max: 262_144,
+            // 4 KiB each: real INVITEs have 1 to 2. Without it, the longest messages in all of them would be 17 GB.
+            transaction_bytes_max: 1 << 30,
             // In bypass more calls than the capacity are known. A guess at what one machine carries.
             calls_max: 262_144,
             // Below the usual limit of 65,536 descriptors of a service, with room for several fronts.

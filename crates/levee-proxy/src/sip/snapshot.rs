@@ -95,6 +95,8 @@ pub struct Snapshot {
     pub replied: BTreeMap<u16, u64>,
     /// Transactions alive.
     pub transactions: u32,
+    /// Bytes of messages that they keep.
+    pub transaction_bytes: u64,
     /// TCP connections open.
     pub connections: u32,
     /// Messages read.

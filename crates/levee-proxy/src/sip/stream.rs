@@ -44,6 +44,8 @@ pub(crate) enum StreamEvent {
 pub(crate) struct StreamLimits {
     pub(crate) message_bytes_max: usize,
     pub(crate) idle: Duration,
+    /// From a message's first byte to its last.
+    pub(crate) message: Duration,
     pub(crate) connect: Duration,
 }
 
@@ -134,6 +136,7 @@ async fn run(
     let mut buffer = Vec::new();
     let mut progress = Progress::default();
     let mut idle_at = Instant::now() + limits.idle;
+    let mut begun = false;
     loop {
         buffer.reserve(READ_BYTES);
         tokio::select! {
@@ -145,15 +148,22 @@ async fn run(
                 }
             }
             read = timeout_at(idle_at, reader.read_buf(&mut buffer)) => match read {
-                Err(_) => return Some("connection_idle"),
+                Err(_) => return Some(if begun { "stream_too_slow" } else { "connection_idle" }),
                 Ok(Err(_)) => return Some("stream_read_failed"),
                 Ok(Ok(0)) => return (!buffer.is_empty()).then_some("stream_cut_off"),
                 Ok(Ok(_)) => {
-                    idle_at = Instant::now() + limits.idle;
-                    let pings = match cut(flow, &mut buffer, &mut progress, events, limits).await {
-                        Ok(pings) => pings,
+                    let before = begun;
+                    let (used, pings) = match cut(flow, &mut buffer, &mut progress, events, limits).await {
+                        Ok(cut) => cut,
                         Err(cause) => return Some(cause),
                     };
+                    begun = !buffer.is_empty();
+                    if !begun {
+                        idle_at = Instant::now() + limits.idle;
+                    } else if used > 0 || !before {
+                        // A message that drips in must not hold a connection for ever.
+                        idle_at = Instant::now() + limits.message;
+                    }
                     // RFC 5626 section 4.4.1.
                     if pings && write(&mut writer, b"\r\n").await.is_err() {
                         return Some("stream_write_failed");
@@ -170,14 +180,14 @@ async fn write(writer: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) -> io::R
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Hands on all whole messages in the buffer. Returns whether a ping wants its pong.
+/// Hands on all whole messages in the buffer. Returns how many bytes that took, and whether a ping wants its pong.
 async fn cut(
     flow: Flow,
     buffer: &mut Vec<u8>,
     progress: &mut Progress,
     events: &mpsc::Sender<StreamEvent>,
     limits: StreamLimits,
-) -> Result<bool, &'static str> {
+) -> Result<(usize, bool), &'static str> {
     let (mut used, mut pings) = (0, false);
     while used < buffer.len() {
         let rest = buffer.get(used..).unwrap_or_default();
@@ -204,5 +214,5 @@ async fn cut(
         }
     }
     buffer.drain(..used);
-    Ok(pings)
+    Ok((used, pings))
 }

@@ -64,6 +64,8 @@ pub(crate) struct Txn {
     pub(crate) session: Option<u32>,
     /// The deadline for which the heap has an entry.
     pub(crate) armed: Duration,
+    /// What it adds to the sum of [`Self::bytes`] over all.
+    pub(crate) bytes_noted: usize,
 }
 
 impl Txn {
@@ -75,6 +77,15 @@ impl Txn {
             .map(ClientTransaction::deadline);
         let server = self.server.as_ref().map(ServerTransaction::deadline);
         clients.chain(server).min().unwrap_or(Duration::MAX)
+    }
+
+    /// Bytes of messages that it keeps.
+    pub(crate) fn bytes(&self) -> usize {
+        let clients = [&self.client, &self.cancel];
+        let sent = clients.into_iter().flatten().map(|c| c.packet().len());
+        self.request.len()
+            + sent.sum::<usize>()
+            + self.server.as_ref().map_or(0, |s| s.last().len())
     }
 
     /// Whether all halves have come to their end.

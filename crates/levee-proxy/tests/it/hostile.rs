@@ -387,3 +387,24 @@ fn a_caller_whose_connection_is_gone_is_reached_by_its_contact() {
     let sent = w.handle(Input::Unreachable { txn: w.last_txn });
     assert_eq!(only(&sent, "BYE").to, ALICE);
 }
+
+#[test]
+fn long_messages_fill_no_more_than_their_budget() {
+    let mut s = settings(1_000, refuse());
+    s.limits.transaction_bytes_max = 1 << 20;
+    let mut w = World::new(s);
+    let mut refused = 0;
+    for i in 0..100 {
+        let mut c = Call::new(&format!("long{i}"));
+        c.extra = format!("Subject: {}\r\n", "x".repeat(30_000));
+        let sent = w.send(ALICE, c.invite());
+        refused += usize::from(sent.iter().any(|s| s.text.starts_with("SIP/2.0 503")));
+        assert!(w.snapshot().transaction_bytes < 1 << 20);
+    }
+    assert!(refused > 50, "{refused}");
+    assert!(w.snapshot().dropped["transactions_full"] > 50);
+    // They are answered, or given up, and the room is there again.
+    w.ms(120_000);
+    let s = w.snapshot();
+    assert_eq!((s.transactions, s.transaction_bytes), (0, 0));
+}

@@ -451,3 +451,26 @@ async fn a_front_that_stopped_has_left_its_ports_and_closed_its_connections() {
     });
     free.await.unwrap();
 }
+
+#[tokio::test]
+async fn a_message_that_drips_in_loses_its_connection() {
+    let s = Scene::new(|s| s.timers.t1 = Duration::from_millis(50)).await;
+    let mut eve = TcpStream::connect(s.at(Transport::Tcp)).await.unwrap();
+    let begun = tokio::time::Instant::now();
+    let dripped = async {
+        loop {
+            if eve.write_all(b"I").await.is_err() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    };
+    timeout(PATIENCE, dripped).await.unwrap();
+    assert!(
+        begun.elapsed() >= Duration::from_millis(3_200),
+        "{:?}",
+        begun.elapsed()
+    );
+    let end = s.front.stop(Duration::ZERO).await;
+    assert_eq!(end.dropped["stream_too_slow"], 1);
+}

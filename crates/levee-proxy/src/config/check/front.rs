@@ -114,6 +114,7 @@ impl Checker<'_> {
     pub(super) fn limits(&mut self, index: usize, raw: &RawLimits, capacity: u32) -> SipLimits {
         let key = |name: &str| format!("sip[{index}].limits.{name}");
         let bytes = usize::try_from(raw.message_bytes_max.0).unwrap_or(usize::MAX);
+        let kept = usize::try_from(raw.transaction_bytes_max.0).unwrap_or(usize::MAX);
         let requests = raw.requests_per_source_per_second;
         self.number(
             &key("requests_per_source_per_second"),
@@ -127,6 +128,11 @@ impl Checker<'_> {
                 &key("transactions_max"),
                 raw.transactions_max,
                 16..=1 << 24,
+            ),
+            transaction_bytes_max: self.number(
+                &key("transaction_bytes_max"),
+                kept,
+                1 << 20..=1 << 40,
             ),
             calls_max: self.number(&key("calls_max"), raw.calls_max, 1..=1 << 24),
             connections_max: self.number(&key("connections_max"), raw.connections_max, 1..=1 << 20),
