@@ -1,8 +1,6 @@
 //! What must hold whatever comes in whatever order.
 
-use levee_policy::StateMachine as _;
-use levee_policy::selective::{Config, Selective, Strategy};
-use levee_proxy::recorder::policy_rng;
+use levee_policy::selective::Config;
 use levee_proxy::sip::front::Event;
 use levee_proxy::sip::settings::RecordSettings;
 use rand_core::{Rng, SeedableRng};
@@ -237,6 +235,8 @@ fn the_fuzzers_corpus_holds() {
 
 #[test]
 fn no_order_of_messages_leaks_a_slot_or_a_transaction() {
+    use levee_policy::selective::Strategy;
+
     let strategies = [
         Strategy::Uniform,
         Strategy::Roulette,
@@ -264,6 +264,10 @@ fn no_order_of_messages_leaks_a_slot_or_a_transaction() {
 
 #[test]
 fn what_was_recorded_replays_to_the_same_verdicts() {
+    use levee_policy::StateMachine as _;
+    use levee_policy::selective::Selective;
+    use levee_proxy::recorder::policy_rng;
+
     let (_, events) = storm(7, Config::default(), 5_000);
     let mut policy = Selective::new(6, Config::default()).unwrap();
     let mut rng = policy_rng(1);
