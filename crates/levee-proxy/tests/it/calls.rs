@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use levee_policy::selective::{Class, Config, Forward, MaxDuration};
 use levee_proxy::sip::front::Input;
+use levee_proxy::sip::settings::ClassRule;
 
 use crate::world::*;
 
@@ -347,4 +349,98 @@ fn a_source_has_its_rate() {
         only(&w.send(ALICE, Call::new("c").invite()), "INVITE").to,
         SERVER
     );
+}
+
+#[test]
+fn at_round_end_what_survived_the_round_is_passed_on() {
+    let defense = Config {
+        forward: Forward::RoundEnd,
+        ..seven()
+    };
+    let mut w = World::of(1, defense);
+    w.ms(30);
+    let sent = w.send(ALICE, Call::new("c1").invite());
+    assert_eq!(firsts(&sent), [format!("SIP/2.0 100 Trying > {ALICE}")]);
+    // PMod is 0, so the second is taken and the first dropped before the server has heard of it.
+    let sent = w.send(ALICE, Call::new("c2").invite());
+    assert_eq!(only(&sent, "SIP/2.0 503").header("Call-ID"), "c1");
+    let mut later = w.ms(69);
+    later.retain(|m| m.to == SERVER);
+    assert_eq!(later, []);
+    assert_eq!(only(&w.ms(1), "INVITE").header("Call-ID"), "c2");
+    assert_eq!((w.snapshot().in_service, w.snapshot().bye_sent), (1, 0));
+}
+
+#[test]
+fn a_cap_on_length_hangs_up_and_spares_the_exempt() {
+    let defense = Config {
+        max_duration: Some(MaxDuration::TimesMean(2.0)),
+        classes: vec![Class {
+            exempt: true,
+            ..Class::named("emergency")
+        }],
+        ..refuse()
+    };
+    let mut s = settings(4, defense);
+    s.classes = vec![ClassRule {
+        class: "emergency".into(),
+        to_user: vec!["112".into()],
+        ..ClassRule::default()
+    }];
+    let mut w = World::new(s);
+    w.call("long");
+    let mut spared = Call::new("spared");
+    spared.to = "112".into();
+    spared.at_server = only(&w.send(ALICE, spared.invite()), "INVITE").clone();
+    w.send(SERVER, spared.answer(200, "OK", "b1"));
+    w.send(ALICE, spared.ack("b1"));
+    // The mean call is 5 s.
+    assert_eq!(w.ms(9_999), []);
+    let sent = w.ms(1);
+    let byes: Vec<_> = sent.iter().filter(|m| m.text.starts_with("BYE")).collect();
+    assert_eq!(byes.len(), 2);
+    assert!(byes.iter().all(|m| m.header("Call-ID") == "long"));
+    assert!(byes[0].header("Reason").contains("duration"));
+    for bye in byes {
+        w.send(&bye.to.clone(), ok(bye));
+    }
+    w.ms(100_000);
+    assert_eq!(w.snapshot().held_in_call, 1);
+}
+
+#[test]
+fn a_caller_and_a_source_have_their_limits() {
+    let of_caller = Config {
+        calls_per_caller: Some(2),
+        ..refuse()
+    };
+    let of_source = Config {
+        calls_per_source: Some(2),
+        ..refuse()
+    };
+    for (defense, cause) in [(of_caller, "caller_limit"), (of_source, "source_limit")] {
+        let mut w = World::of(100, defense);
+        let first = w.call("c1");
+        w.call("c2");
+        let sent = w.send(ALICE, Call::new("c3").invite());
+        assert_eq!(only(&sent, "SIP/2.0 503").header("Retry-After"), "5");
+        assert_eq!(w.snapshot().refused[cause], 1);
+        // Somebody else has the same name at another address, or another name at the same one.
+        let other = match cause {
+            "caller_limit" => {
+                let invite = Call::new("o")
+                    .invite()
+                    .replace("From: Alice <sip:alice@", "From: <sip:bert@");
+                w.send(ALICE, invite)
+            }
+            _ => w.send("203.0.113.5:5060", Call::new("o").invite()),
+        };
+        assert_eq!(only(&other, "INVITE").to, SERVER);
+        let bye = w.send(ALICE, first.bye("b1"));
+        w.send(SERVER, ok(&bye[0]));
+        assert_eq!(
+            only(&w.send(ALICE, Call::new("c4").invite()), "INVITE").to,
+            SERVER
+        );
+    }
 }
