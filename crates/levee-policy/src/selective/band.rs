@@ -12,7 +12,7 @@ use crate::Time;
 /// Fewest positions of a band.
 const POSITIONS_MIN: usize = 512;
 /// A band is packed when it has this many positions in use for each call.
-const SPARSE: usize = 3;
+const SPARSE: usize = 2;
 /// Positions that are packed for each new call: so many that the calls which arrive meanwhile add little.
 const PACK_STEP: usize = 16;
 

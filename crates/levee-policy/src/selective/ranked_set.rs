@@ -195,14 +195,25 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_a_sorted_set(toggles in prop::collection::vec(0_u32..20_000, 1..400), probe in 0_u32..21_000) {
-            let mut set = RankedSet::with_positions(20_000);
+            let mut set = RankedSet::with_positions(1);
             let mut model = BTreeSet::new();
             for position in toggles {
+                while position as usize >= set.positions() {
+                    set.grow();
+                }
                 if model.remove(&position) {
                     set.remove(position);
                 } else {
                     model.insert(position);
                     set.insert(position);
+                }
+            }
+            // Every other member moves to the nearest place before it that is free.
+            for position in model.clone().into_iter().step_by(2) {
+                if let Some(to) = (0..position).rev().find(|to| !model.contains(to)) {
+                    set.relocate(position, to);
+                    model.remove(&position);
+                    model.insert(to);
                 }
             }
             prop_assert_eq!(set.len() as usize, model.len());
