@@ -11,6 +11,10 @@ use crate::Time;
 
 /// Fewest positions of a band.
 const POSITIONS_MIN: usize = 512;
+/// A band is packed when it has this many positions in use for each call.
+const SPARSE: usize = 2;
+/// Positions that are packed for each new call: so many that the calls which arrive meanwhile add little.
+const PACK_STEP: usize = 16;
 
 /// How the drop factor tells calls apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,16 +34,21 @@ impl Group {
 /// Held calls of one class factor.
 ///
 /// Each call has a *position*, given in the order of arrival, so that the calls of one group are sorted by age and the old
-/// ones by drop factor as well. A position is used once; when they run out, the band is packed. It then has at least as many
-/// free positions as calls, so packing costs each call a constant.
+/// ones by drop factor as well. When many positions are of calls that are gone, the band is *packed*: from the first position to the
+/// last, calls move down to the next position that is free for good. That keeps the order at every moment, so it is done a
+/// few positions a new call, and no decision waits for it. Only a band that grows copies its positions, once until it has doubled.
 #[derive(Clone, Debug)]
 pub(super) struct Band {
     /// The class factor.
     pub(super) factor: f64,
     /// By position.
     slots: Vec<Slot>,
-    /// By position, never falling; it stands for a call that is gone, too.
+    /// By position, never falling but for the gap; it stands for a call that is gone, too.
     arrived: Vec<Time>,
+    /// The gap that the packing has opened, without a call: from here
+    packed: usize,
+    /// to here, where the packing goes on; both 0 when there is nothing to pack.
+    unpacked: usize,
     /// Members by group, in the order of [`Group::ALL`].
     sets: [RankedSet; 3],
     /// Old calls by the doubling (of the exponential) in which they arrived.
@@ -54,6 +63,8 @@ impl Band {
             factor,
             slots: Vec::new(),
             arrived: Vec::new(),
+            packed: 0,
+            unpacked: 0,
             sets: core::array::from_fn(|_| RankedSet::with_positions(POSITIONS_MIN)),
             doublings: BTreeMap::new(),
             all_young_until: Time::MAX,
@@ -90,21 +101,41 @@ impl Band {
 
     /// How many old calls arrived at a time of which `early` is true; it must be true of a first part of all times.
     pub(super) fn old_while(&self, early: impl Fn(Time) -> bool) -> u32 {
-        let position = self.arrived.partition_point(|time| early(*time));
+        let first = |times: &[Time]| times.partition_point(|time| early(*time));
+        let position = if self
+            .arrived
+            .get(self.unpacked)
+            .is_some_and(|time| early(*time))
+        {
+            self.unpacked + first(&self.arrived[self.unpacked..])
+        } else {
+            first(&self.arrived[..self.packed])
+        };
         self.sets[Group::Old as usize].rank(position as u32)
     }
 
     /// Whether another call had the same time of arrival (it may be gone).
     pub(super) fn has_twin(&self, position: u32) -> bool {
         let index = position as usize;
+        let after = if index + 1 == self.packed {
+            self.unpacked
+        } else {
+            index + 1
+        };
+        let before = if index == self.unpacked {
+            self.packed
+        } else {
+            index
+        };
         let same = |other: Option<&Time>| other == self.arrived.get(index);
-        same(self.arrived.get(index + 1)) || (index > 0 && same(self.arrived.get(index - 1)))
+        same(self.arrived.get(after)) || (before > 0 && same(self.arrived.get(before - 1)))
     }
 
     /// Adds a call behind all others: it must have arrived last.
     pub(super) fn push(&mut self, drop_factor: &DropFactor, calls: &mut Calls, slot: Slot) {
+        self.pack(calls);
         if self.slots.len() == self.sets[0].positions() {
-            self.pack(calls);
+            self.sets.iter_mut().for_each(RankedSet::grow);
         }
         let position = self.slots.len() as u32;
         let call = calls.get_mut(slot);
@@ -194,29 +225,32 @@ impl Band {
         }
     }
 
-    /// Closes the gaps that calls left behind, and makes room.
+    /// Goes on with the packing, or begins if it is worth while.
     fn pack(&mut self, calls: &mut Calls) {
-        let room = (2 * self.len() as usize).max(POSITIONS_MIN);
-        let old = core::mem::replace(
-            &mut self.sets,
-            core::array::from_fn(|_| RankedSet::with_positions(room)),
-        );
-        let mut packed = 0_u32;
-        for position in 0..self.slots.len() as u32 {
-            let Some(group) = Group::ALL
-                .into_iter()
-                .find(|group| old[*group as usize].contains(position))
-            else {
+        let end = self.slots.len();
+        if self.unpacked == 0 && end < POSITIONS_MIN.max(SPARSE * self.len() as usize) {
+            return;
+        }
+        let until = end.min(self.unpacked + PACK_STEP);
+        for from in self.unpacked..until {
+            let Some(set) = self.sets.iter_mut().find(|set| set.contains(from as u32)) else {
                 continue;
             };
-            let slot = self.slots[position as usize];
-            self.slots[packed as usize] = slot;
-            self.arrived[packed as usize] = self.arrived[position as usize];
-            self.sets[group as usize].insert(packed);
-            calls.get_mut(slot).position = packed;
-            packed += 1;
+            let to = self.packed;
+            self.packed += 1;
+            if to == from {
+                continue;
+            }
+            set.relocate(from as u32, to as u32);
+            self.slots[to] = self.slots[from];
+            self.arrived[to] = self.arrived[from];
+            calls.get_mut(self.slots[to]).position = to as u32;
         }
-        self.slots.truncate(packed as usize);
-        self.arrived.truncate(packed as usize);
+        self.unpacked = until;
+        if until == end {
+            self.slots.truncate(self.packed);
+            self.arrived.truncate(self.packed);
+            (self.packed, self.unpacked) = (0, 0);
+        }
     }
 }

@@ -4,9 +4,8 @@ use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 
-use super::{Arrival, CallKey, CallState, ClassId, Identity};
+use super::{Arrival, CallKey, CallState, ClassId, Identity, index::Index};
 use crate::Time;
 
 /// Stands for no call in a link.
@@ -28,12 +27,16 @@ pub(super) enum Stage {
     Evicting,
 }
 
-/// What every decision touches of a call: half a cache line.
+/// What is known of a call: one cache line, so that whatever is done to a call touches no second one.
 #[derive(Clone, Debug)]
-#[repr(align(32))]
+#[repr(align(64))]
 pub(super) struct Call {
     pub(super) key: CallKey,
     pub(super) arrived: Time,
+    /// When it became INCALL; its arrival before that.
+    pub(super) answered: Time,
+    caller: u64,
+    source: u64,
     prev: Slot,
     next: Slot,
     /// In its band of the table.
@@ -41,9 +44,38 @@ pub(super) struct Call {
     pub(super) class: ClassId,
     pub(super) state: CallState,
     pub(super) stage: Stage,
+    has_caller: bool,
+    has_source: bool,
 }
 
 impl Call {
+    /// A WAITING call that holds no slot.
+    fn new(arrival: &Arrival, arrived: Time) -> Self {
+        Self {
+            key: arrival.call,
+            arrived,
+            answered: arrived,
+            caller: arrival.caller.map_or(0, |id| id.0),
+            source: arrival.source.map_or(0, |id| id.0),
+            prev: NONE,
+            next: NONE,
+            position: 0,
+            class: arrival.class,
+            state: CallState::Waiting,
+            stage: Stage::Queued,
+            has_caller: arrival.caller.is_some(),
+            has_source: arrival.source.is_some(),
+        }
+    }
+
+    pub(super) fn caller(&self) -> Option<Identity> {
+        self.has_caller.then_some(Identity(self.caller))
+    }
+
+    pub(super) fn source(&self) -> Option<Identity> {
+        self.has_source.then_some(Identity(self.source))
+    }
+
     /// Whether it is in the table.
     pub(super) fn is_held(&self) -> bool {
         self.stage != Stage::Evicting
@@ -55,22 +87,12 @@ impl Call {
     }
 }
 
-/// What only the rivals of SeVen touch.
-#[derive(Clone, Debug)]
-pub(super) struct Details {
-    /// When it became INCALL.
-    pub(super) answered: Time,
-    pub(super) caller: Option<Identity>,
-    pub(super) source: Option<Identity>,
-}
-
-/// All records. The index holds slots only, 4 bytes a call: it is the part that is touched at random places.
+/// All records.
 #[derive(Clone, Debug)]
 pub(super) struct Calls {
     records: Vec<Call>,
-    details: Vec<Details>,
     free: Vec<Slot>,
-    index: HashTable<Slot>,
+    index: Index,
     hasher: FixedState,
 }
 
@@ -79,9 +101,8 @@ impl Default for Calls {
         // The front chooses the keys, so a fixed seed gives an outsider no hold, and replays agree.
         Self {
             records: Vec::new(),
-            details: Vec::new(),
             free: Vec::new(),
-            index: HashTable::new(),
+            index: Index::default(),
             hasher: FixedState::with_seed(0),
         }
     }
@@ -95,8 +116,7 @@ impl Calls {
     pub(super) fn find(&self, key: CallKey) -> Option<Slot> {
         let hash = hash(&self.hasher, key);
         self.index
-            .find(hash, |slot| self.records[*slot as usize].key == key)
-            .copied()
+            .find(hash, |slot| self.records[slot as usize].key == key)
     }
 
     pub(super) fn get(&self, slot: Slot) -> &Call {
@@ -107,65 +127,32 @@ impl Calls {
         &mut self.records[slot as usize]
     }
 
-    pub(super) fn details(&self, slot: Slot) -> &Details {
-        &self.details[slot as usize]
-    }
-
-    pub(super) fn details_mut(&mut self, slot: Slot) -> &mut Details {
-        &mut self.details[slot as usize]
-    }
-
     /// Adds a record of a WAITING call that holds no slot; its key must be new.
     pub(super) fn insert(&mut self, arrival: &Arrival, arrived: Time) -> Slot {
+        debug_assert!(self.find(arrival.call).is_none());
         let Self {
             records,
-            details,
             free,
             index,
             hasher,
         } = self;
-        let (key, class) = (arrival.call, arrival.class);
-        let (state, stage) = (CallState::Waiting, Stage::Queued);
-        let call = Call {
-            key,
-            arrived,
-            prev: NONE,
-            next: NONE,
-            position: 0,
-            class,
-            state,
-            stage,
-        };
-        let detail = Details {
-            answered: arrived,
-            caller: arrival.caller,
-            source: arrival.source,
-        };
+        let call = Call::new(arrival, arrived);
         let slot = if let Some(slot) = free.pop() {
             records[slot as usize] = call;
-            details[slot as usize] = detail;
             slot
         } else {
             records.push(call);
-            details.push(detail);
             (records.len() - 1) as Slot
         };
-        debug_assert!(
-            index
-                .find(hash(hasher, key), |other| *other != slot
-                    && records[*other as usize].key == key)
-                .is_none()
-        );
-        index.insert_unique(hash(hasher, key), slot, |other| {
-            hash(hasher, records[*other as usize].key)
+        index.insert(hash(hasher, arrival.call), slot, |other| {
+            hash(hasher, records[other as usize].key)
         });
         slot
     }
 
     pub(super) fn remove(&mut self, slot: Slot) {
         let hash = hash(&self.hasher, self.records[slot as usize].key);
-        if let Ok(entry) = self.index.find_entry(hash, |other| *other == slot) {
-            entry.remove();
+        if self.index.remove(hash, slot) {
             self.free.push(slot);
         } else {
             debug_assert!(false, "a record without an index entry");
@@ -258,5 +245,15 @@ impl List {
         let slot = self.first()?;
         self.remove(calls, slot);
         Some(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_a_cache_line() {
+        assert_eq!(size_of::<Call>(), 64);
     }
 }

@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 
 use super::{
     Arrival, Config, Identity, RefuseCause,
-    calls::{Calls, Details, List, Slot},
+    calls::{Call, Calls, List, Slot},
 };
 use crate::{Span, Time};
 
@@ -44,10 +44,10 @@ impl Limits {
         }
     }
 
-    pub(super) fn enter(&mut self, call: &Details) {
+    pub(super) fn enter(&mut self, call: &Call) {
         for (limit, id) in [
-            (&mut self.caller, call.caller),
-            (&mut self.source, call.source),
+            (&mut self.caller, call.caller()),
+            (&mut self.source, call.source()),
         ] {
             if let (Some(limit), Some(id)) = (limit, id) {
                 limit.enter(id);
@@ -55,10 +55,10 @@ impl Limits {
         }
     }
 
-    pub(super) fn leave(&mut self, call: &Details) {
+    pub(super) fn leave(&mut self, call: &Call) {
         for (limit, id) in [
-            (&mut self.caller, call.caller),
-            (&mut self.source, call.source),
+            (&mut self.caller, call.caller()),
+            (&mut self.source, call.source()),
         ] {
             if let (Some(limit), Some(id)) = (limit, id) {
                 limit.leave(id);
@@ -157,7 +157,7 @@ impl MaxDuration {
     /// When the next call is due.
     pub(super) fn deadline(&self, calls: &Calls) -> Option<Time> {
         let first = self.in_call.first()?;
-        Some(calls.details(first).answered + self.cap?)
+        Some(calls.get(first).answered + self.cap?)
     }
 
     /// A call that is due.

@@ -37,6 +37,7 @@ mod band;
 mod calls;
 mod config;
 mod drop_factor;
+mod index;
 mod limits;
 mod ranked_set;
 mod round;
@@ -498,7 +499,7 @@ impl Selective {
             return None;
         }
         let slot = self.calls.insert(arrival, self.now);
-        self.limits.enter(self.calls.details(slot));
+        self.limits.enter(self.calls.get(slot));
         self.table.push(&mut self.calls, slot);
         Some(slot)
     }
@@ -518,8 +519,8 @@ impl Selective {
             return;
         }
         let class = call.class;
+        call.answered = self.now;
         self.table.answer(call, self.now);
-        self.calls.details_mut(slot).answered = self.now;
         self.stats.answered += 1;
         if !self.is_exempt(class) {
             self.max_duration.enter(&mut self.calls, slot);
@@ -574,7 +575,7 @@ impl Selective {
         let call = self.calls.get(slot);
         self.table.remove(call);
         if self.limits.any() {
-            self.limits.leave(self.calls.details(slot));
+            self.limits.leave(self.calls.get(slot));
         }
         let (class, stage, state) = (call.class, call.stage, call.state);
         match stage {
@@ -634,10 +635,10 @@ impl Selective {
                 .get(usize::from(call.class.0))
                 .copied()
                 .unwrap_or_default();
-            self.limits.enter(self.calls.details(slot));
+            self.limits.enter(self.calls.get(slot));
             self.table.push(&mut self.calls, slot);
         }
-        held.sort_by_key(|slot| self.calls.details(*slot).answered);
+        held.sort_by_key(|slot| self.calls.get(*slot).answered);
         for slot in held {
             let call = self.calls.get(slot);
             if call.state == CallState::InCall && !self.is_exempt(call.class) {

@@ -23,17 +23,31 @@ pub(super) struct RankedSet {
 impl RankedSet {
     /// An empty set over at least `positions` positions.
     pub(super) fn with_positions(positions: usize) -> Self {
-        let mut count = positions.div_ceil(BLOCK_BITS).max(1);
-        let words = vec![0; count * BLOCK_WORDS];
-        let mut levels = vec![vec![0; count]];
-        while count > FAN_OUT {
-            count = count.div_ceil(FAN_OUT);
-            levels.push(vec![0; count]);
-        }
-        Self {
-            words,
-            levels,
+        let blocks = positions.div_ceil(BLOCK_BITS).max(1);
+        let mut set = Self {
+            words: vec![0; blocks * BLOCK_WORDS],
+            levels: vec![vec![0; blocks]],
             len: 0,
+        };
+        set.raise_levels();
+        set
+    }
+
+    /// Doubles the positions.
+    pub(super) fn grow(&mut self) {
+        let words = self.words.len() * 2;
+        self.words.resize(words, 0);
+        self.levels.truncate(1);
+        self.levels[0].resize(words / BLOCK_WORDS, 0);
+        self.raise_levels();
+    }
+
+    /// Sets up the levels over the lowest one.
+    fn raise_levels(&mut self) {
+        while let Some(top) = self.levels.last().filter(|top| top.len() > FAN_OUT) {
+            let sums = top.chunks(FAN_OUT).map(|counts| counts.iter().sum());
+            let sums = sums.collect();
+            self.levels.push(sums);
         }
     }
 
@@ -74,6 +88,24 @@ impl RankedSet {
             index /= FAN_OUT;
         }
         self.len -= 1;
+    }
+
+    /// Puts a position that is not a member in the place of a member.
+    pub(super) fn relocate(&mut self, from: u32, to: u32) {
+        debug_assert!(self.contains(from) && !self.contains(to));
+        let (from, to) = (from as usize, to as usize);
+        self.words[from / WORD_BITS] &= !(1 << (from % WORD_BITS));
+        self.words[to / WORD_BITS] |= 1 << (to % WORD_BITS);
+        let (mut from, mut to) = (from / BLOCK_BITS, to / BLOCK_BITS);
+        for level in &mut self.levels {
+            if from == to {
+                break;
+            }
+            level[from] -= 1;
+            level[to] += 1;
+            from /= FAN_OUT;
+            to /= FAN_OUT;
+        }
     }
 
     /// The member with `rank` members before it.
@@ -163,14 +195,25 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_a_sorted_set(toggles in prop::collection::vec(0_u32..20_000, 1..400), probe in 0_u32..21_000) {
-            let mut set = RankedSet::with_positions(20_000);
+            let mut set = RankedSet::with_positions(1);
             let mut model = BTreeSet::new();
             for position in toggles {
+                while position as usize >= set.positions() {
+                    set.grow();
+                }
                 if model.remove(&position) {
                     set.remove(position);
                 } else {
                     model.insert(position);
                     set.insert(position);
+                }
+            }
+            // Every other member moves to the nearest place before it that is free.
+            for position in model.clone().into_iter().step_by(2) {
+                if let Some(to) = (0..position).rev().find(|to| !model.contains(to)) {
+                    set.relocate(position, to);
+                    model.remove(&position);
+                    model.insert(to);
                 }
             }
             prop_assert_eq!(set.len() as usize, model.len());

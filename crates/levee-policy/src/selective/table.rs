@@ -4,10 +4,19 @@ use alloc::vec::Vec;
 
 use super::{
     CallState, ClassId, Config, DropFactor,
-    band::Band,
+    band::{Band, Group},
     calls::{Call, Calls, Slot},
 };
 use crate::Time;
+
+/// Calls whose drop factor does not change with time, and is the same.
+#[derive(Clone, Debug)]
+pub(super) struct Tie {
+    /// Their drop factor.
+    pub(super) value: f64,
+    /// Which they are, by the indices of their bands.
+    pub(super) members: Vec<(usize, Group)>,
+}
 
 /// Held calls by class factor. Calls of exempt classes are counted, but no victim is looked for among them.
 #[derive(Clone, Debug)]
@@ -17,6 +26,8 @@ pub(super) struct Table {
     bands: Vec<Band>,
     /// The band of each class by its id; `None` for an exempt one.
     places: Vec<Option<usize>>,
+    /// The largest drop factor first.
+    ties: Vec<Tie>,
     waiting: u32,
     in_call: u32,
 }
@@ -37,6 +48,7 @@ impl Table {
             }));
         }
         Self {
+            ties: ties(&config.drop_factor, &bands),
             drop_factor: config.drop_factor,
             bands,
             places,
@@ -64,6 +76,11 @@ impl Table {
 
     pub(super) fn bands(&self) -> &[Band] {
         &self.bands
+    }
+
+    /// All groups whose drop factor does not change with time, the largest first.
+    pub(super) fn ties(&self) -> &[Tie] {
+        &self.ties
     }
 
     pub(super) fn drop_factor(&self) -> &DropFactor {
@@ -113,4 +130,30 @@ impl Table {
             CallState::InCall => &mut self.in_call,
         }
     }
+}
+
+fn ties(d: &DropFactor, bands: &[Band]) -> Vec<Tie> {
+    let mut ties = Vec::<Tie>::new();
+    for (index, band) in bands.iter().enumerate() {
+        for group in Group::ALL {
+            let value = band.factor
+                * match group {
+                    Group::Waiting => d.waiting,
+                    Group::Young => d.in_call,
+                    Group::Old if d.grows() => continue,
+                    // Either `scale` or `alpha` is 0.
+                    Group::Old => d.waiting + d.scale,
+                };
+            if let Some(tie) = ties.iter_mut().find(|tie| tie.value == value) {
+                tie.members.push((index, group));
+            } else {
+                ties.push(Tie {
+                    value,
+                    members: Vec::from([(index, group)]),
+                });
+            }
+        }
+    }
+    ties.sort_by(|one, other| other.value.total_cmp(&one.value));
+    ties
 }

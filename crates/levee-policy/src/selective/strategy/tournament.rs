@@ -16,7 +16,7 @@ use crate::{
         DropFactor,
         band::{Band, Group},
         calls::Slot,
-        table::Table,
+        table::{Table, Tie},
     },
 };
 
@@ -105,12 +105,9 @@ fn least_rank_by_rejection<R: Rng + ?Sized>(m: u32, n: u32, rng: &mut R) -> u32 
     skip as u32
 }
 
-/// Calls of the same constant drop factor.
-struct Tie<'a> {
-    value: f64,
-    count: u32,
-    members: Vec<(&'a Band, Group)>,
-}
+/// Up to this many calls are stepped over one by one, in the order of their drop factors. Of a tournament among half of the
+/// calls one winner in 2^17 lies behind them.
+const STEPS_MAX: u32 = 16;
 
 /// The call with `rank` others of larger drop factor, ties in random order.
 fn at_rank<R: Rng + ?Sized>(table: &Table, now: Time, rank: u32, rng: &mut R) -> Option<Slot> {
@@ -122,55 +119,104 @@ fn at_rank<R: Rng + ?Sized>(table: &Table, now: Time, rank: u32, rng: &mut R) ->
     {
         return old_with_ties(band, rank, rng);
     }
+    if rank <= STEPS_MAX {
+        at_small_rank(table, now, rank, rng)
+    } else {
+        at_any_rank(table, now, rank, rng)
+    }
+}
+
+/// The old call of a band that comes next in the order of drop factors.
+struct Head<'a> {
+    band: &'a Band,
+    rank: u32,
+    call: Old,
+}
+
+impl<'a> Head<'a> {
+    fn new(d: &DropFactor, band: &'a Band, rank: u32, now: Time) -> Option<Self> {
+        let position = band.select(Group::Old, rank)?;
+        let call = Old::new(d, band.factor, now - band.arrived(position));
+        Some(Self { band, rank, call })
+    }
+}
+
+/// [`at_rank`] by a merge of the bands from their oldest calls on: a step costs a comparison a band.
+fn at_small_rank<R: Rng + ?Sized>(
+    table: &Table,
+    now: Time,
+    rank: u32,
+    rng: &mut R,
+) -> Option<Slot> {
+    let d = table.drop_factor();
+    let mut heads = Vec::new();
+    if d.grows() {
+        let oldest = table
+            .bands()
+            .iter()
+            .filter_map(|band| Head::new(d, band, 0, now));
+        heads.extend(oldest);
+    }
+    let mut left = rank;
+    let mut ties = table.ties().iter().peekable();
+    loop {
+        let largest = (0..heads.len()).reduce(|one, other| {
+            match heads[one].call.compare(d, &heads[other].call) {
+                Ordering::Less => other,
+                Ordering::Equal | Ordering::Greater => one,
+            }
+        });
+        let above = |tie: &Tie| largest.is_some_and(|head| heads[head].call.is_above(d, tie.value));
+        while let Some(tie) = ties.next_if(|tie| !above(tie)) {
+            let count = tie_count(table, tie);
+            if left < count {
+                return any_of(table, tie, rng);
+            }
+            left -= count;
+        }
+        let head = &mut heads[largest?];
+        if left == 0 {
+            return old_with_ties(head.band, head.rank, rng);
+        }
+        left -= 1;
+        match Head::new(d, head.band, head.rank + 1, now) {
+            Some(next) => *head = next,
+            None => {
+                heads.swap_remove(largest?);
+            }
+        }
+    }
+}
+
+/// [`at_rank`] by bisection.
+fn at_any_rank<R: Rng + ?Sized>(table: &Table, now: Time, rank: u32, rng: &mut R) -> Option<Slot> {
     let mut before = 0;
-    for tie in ties(table) {
+    for tie in table.ties() {
+        let count = tie_count(table, tie);
+        if count == 0 {
+            continue;
+        }
         let growing = growing_above(table, now, tie.value);
         if rank < before + growing {
             break;
         }
-        if rank < before + growing + tie.count {
-            return any_of(&tie, rng);
+        if rank < before + growing + count {
+            return any_of(table, tie, rng);
         }
-        before += tie.count;
+        before += count;
     }
     growing_at_rank(table, now, rank - before, rng)
 }
 
-/// All calls whose drop factor does not change with time, by its value, the largest first.
-fn ties(table: &Table) -> Vec<Tie<'_>> {
-    let d = table.drop_factor();
-    let mut ties = Vec::<Tie<'_>>::new();
-    for band in table.bands() {
-        for group in Group::ALL {
-            if band.count(group) == 0 || (group == Group::Old && d.grows()) {
-                continue;
-            }
-            let value = band.factor
-                * match group {
-                    Group::Waiting => d.waiting,
-                    Group::Young => d.in_call,
-                    // Does not grow: either `scale` or `alpha` is 0.
-                    Group::Old => d.waiting + d.scale,
-                };
-            if let Some(tie) = ties.iter_mut().find(|tie| tie.value == value) {
-                tie.count += band.count(group);
-                tie.members.push((band, group));
-            } else {
-                ties.push(Tie {
-                    value,
-                    count: band.count(group),
-                    members: Vec::from([(band, group)]),
-                });
-            }
-        }
-    }
-    ties.sort_by(|one, other| other.value.total_cmp(&one.value));
-    ties
+fn tie_count(table: &Table, tie: &Tie) -> u32 {
+    let count = |(band, group): &(usize, Group)| table.bands()[*band].count(*group);
+    tie.members.iter().map(count).sum()
 }
 
-fn any_of<R: Rng + ?Sized>(tie: &Tie<'_>, rng: &mut R) -> Option<Slot> {
-    let mut rank = random::below(rng, u64::from(tie.count)) as u32;
+fn any_of<R: Rng + ?Sized>(table: &Table, tie: &Tie, rng: &mut R) -> Option<Slot> {
+    let mut rank = random::below(rng, u64::from(tie_count(table, tie))) as u32;
     for (band, group) in &tie.members {
+        let band = &table.bands()[*band];
         match rank.checked_sub(band.count(*group)) {
             None => {
                 return band
@@ -191,10 +237,9 @@ fn growing_above(table: &Table, now: Time, value: f64) -> u32 {
     }
     let above = |band: &Band| {
         if value <= band.factor * d.waiting {
-            // As real numbers; the growing part may be below the last digit.
             return band.count(Group::Old);
         }
-        band.old_while(|arrived| band.factor * d.past_mean(now - arrived) > value)
+        band.old_while(|arrived| Old::new(d, band.factor, now - arrived).is_above(d, value))
     };
     table
         .bands()
@@ -229,22 +274,18 @@ fn growing_at_rank<R: Rng + ?Sized>(
         let widest =
             (0..windows.len()).max_by_key(|index| windows[*index].1 - windows[*index].0)?;
         let (low, high) = windows[widest];
-        let middle = low + (high - low) / 2;
-        let pivot = (
-            bands[widest].factor,
-            now - bands[widest].arrived(bands[widest].select(Group::Old, middle)?),
-        );
+        let pivot = Head::new(d, bands[widest], low + (high - low) / 2, now)?.call;
         let above: Vec<u32> = bands
             .iter()
             .map(|band| {
                 band.old_while(|arrived| {
-                    compare(d, (band.factor, now - arrived), pivot) == Ordering::Greater
+                    Old::new(d, band.factor, now - arrived).compare(d, &pivot) == Ordering::Greater
                 })
             })
             .collect();
         // Calls of the pivot's own time are the pivot's ties: the answer is among them if the rank is.
         let first: u32 = above.iter().sum();
-        let tied = bands[widest].old_while(|arrived| now - arrived >= pivot.1) - above[widest];
+        let tied = bands[widest].old_while(|arrived| now - arrived >= pivot.age) - above[widest];
         if (first..first + tied).contains(&rank) {
             return old_with_ties(bands[widest], above[widest], rng);
         }
@@ -263,17 +304,37 @@ fn growing_at_rank<R: Rng + ?Sized>(
     }
 }
 
-/// Order of two old calls, each class factor and age, by drop factor.
-fn compare(d: &DropFactor, one: (f64, Span), other: (f64, Span)) -> Ordering {
-    if one.0 == other.0 {
-        return one.1.cmp(&other.1);
+/// What says how large the drop factor of a growing old call is.
+struct Old {
+    factor: f64,
+    age: Span,
+    /// The drop factor, or infinity.
+    value: f64,
+}
+
+impl Old {
+    fn new(d: &DropFactor, factor: f64, age: Span) -> Self {
+        let value = factor * d.past_mean(age);
+        Self { factor, age, value }
     }
-    let (a, b) = (one.0 * d.past_mean(one.1), other.0 * d.past_mean(other.1));
-    if a < f64::INFINITY || b < f64::INFINITY {
-        return a.total_cmp(&b);
+
+    /// Whether its drop factor is above `value`, which is that of a WAITING or young call of some band.
+    fn is_above(&self, d: &DropFactor, value: f64) -> bool {
+        // First as real numbers; the growing part may be below the last digit.
+        value <= self.factor * d.waiting || self.value > value
     }
-    let ln = |(factor, age)| libm::log(factor) + d.ln_past_mean(age);
-    f64::total_cmp(&ln(one), &ln(other))
+
+    /// Order by drop factor.
+    fn compare(&self, d: &DropFactor, other: &Self) -> Ordering {
+        if self.factor == other.factor {
+            return self.age.cmp(&other.age);
+        }
+        if self.value < f64::INFINITY || other.value < f64::INFINITY {
+            return self.value.total_cmp(&other.value);
+        }
+        let ln = |call: &Self| libm::log(call.factor) + d.ln_past_mean(call.age);
+        f64::total_cmp(&ln(self), &ln(other))
+    }
 }
 
 /// The old call of this rank in its band, the oldest first, or one that arrived at the same time.
