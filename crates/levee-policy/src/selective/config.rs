@@ -23,7 +23,7 @@ pub const PMOD_START: u32 = 0;
 /// Retry-After of a refusal: one mean call of the paper, by when a slot has very likely turned over (our choice).
 pub const RETRY_AFTER: Span = Span::from_secs(5);
 
-/// The largest capacity: memory grows by about 140 bytes a call, so this is some 400 MB.
+/// The largest capacity: memory grows by about 140 bytes a call, so this is some 600 MB.
 pub const CAPACITY_MAX: u32 = 1 << 22;
 /// The most classes: each distinct factor costs every decision a little (our choice).
 pub const CLASSES_MAX: usize = 64;
