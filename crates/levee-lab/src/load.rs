@@ -202,6 +202,7 @@ impl Load {
         self.tallies[kind.index()].waiting += 1;
         let blank = CallRecord {
             kind,
+            due: arrival.at,
             start: now,
             setup: None,
             wanted: arrival.wanted,
@@ -320,7 +321,11 @@ impl Load {
     fn redial(&mut self, now: Duration, call: &Call) {
         let wait = self.config.redial.filter(|_| call.kind == Kind::Attacker);
         if let Some(wait) = wait.filter(|_| !self.over) {
-            self.timers.set(now + wait, Due::Again(call.arrival));
+            let again = Arrival {
+                at: now + wait,
+                ..call.arrival
+            };
+            self.timers.set(again.at, Due::Again(again));
         }
     }
 

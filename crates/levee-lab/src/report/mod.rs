@@ -139,7 +139,7 @@ impl LaneReport {
         let calls = |kind: Kind, from: Duration| {
             let of = |r: &'_ LaneResult| {
                 let all = r.load.calls.iter();
-                let chosen = all.filter(|c| c.kind == kind && c.start >= from);
+                let chosen = all.filter(|c| c.kind == kind && c.due >= from);
                 chosen.copied().collect::<Vec<_>>()
             };
             let runs: Vec<Vec<CallRecord>> = results.iter().map(of).collect();
