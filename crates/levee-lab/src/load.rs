@@ -69,6 +69,8 @@ pub struct LoadResult {
     pub bye_failed: u64,
     /// BYEs that came and were answered 200.
     pub bye_answered: u64,
+    /// BYEs that cut nothing any more: the caller had hung up itself, or the run had ended.
+    pub bye_crossed: u64,
     /// How far the callers were behind their plan at worst: more than some milliseconds means an overloaded machine.
     pub late_max: Duration,
     /// Datagrams.
@@ -200,6 +202,7 @@ impl Load {
         self.tallies[kind.index()].waiting += 1;
         let blank = CallRecord {
             kind,
+            due: arrival.at,
             start: now,
             setup: None,
             wanted: arrival.wanted,
@@ -318,17 +321,21 @@ impl Load {
     fn redial(&mut self, now: Duration, call: &Call) {
         let wait = self.config.redial.filter(|_| call.kind == Kind::Attacker);
         if let Some(wait) = wait.filter(|_| !self.over) {
-            self.timers.set(now + wait, Due::Again(call.arrival));
+            let again = Arrival {
+                at: now + wait,
+                ..call.arrival
+            };
+            self.timers.set(again.at, Due::Again(again));
         }
     }
 
-    /// Writes the outcome of a call, once.
-    fn close_record(&mut self, index: usize, outcome: Outcome, now: Duration, status: u16) {
+    /// Writes the outcome of a call, once; whether this was the time.
+    fn close_record(&mut self, index: usize, outcome: Outcome, now: Duration, status: u16) -> bool {
         let Some((record, open)) = self.records.get_mut(index) else {
-            return;
+            return false;
         };
         if !std::mem::replace(open, false) {
-            return;
+            return false;
         }
         let tally = &mut self.tallies[record.kind.index()];
         record.outcome = outcome;
@@ -346,6 +353,7 @@ impl Load {
             }
         }
         tally.ended(outcome);
+        true
     }
 
     fn hang_up(&mut self, now: Duration, key: Key, out: &mut Outbox) {
@@ -402,6 +410,7 @@ impl Load {
         let owner = Owner::of_request(message);
         let found = owner.and_then(|o| Some((o, self.calls.get_mut(o.call)?)));
         let Some((owner, call)) = found else {
+            self.result.bye_crossed += u64::from(method == Method::Bye);
             let code = match method {
                 Method::Options => 200,
                 Method::Invite | Method::Register => 405,
@@ -422,7 +431,8 @@ impl Load {
                 let Some(call) = self.calls.remove(owner.call) else {
                     return;
                 };
-                self.close_record(call.record, Outcome::Incomplete, now, 200);
+                let cut = self.close_record(call.record, Outcome::Incomplete, now, 200);
+                self.result.bye_crossed += u64::from(!cut);
                 self.redial(now, &call);
             }
             Method::Invite | Method::Update => {

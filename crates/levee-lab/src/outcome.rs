@@ -24,6 +24,8 @@ pub enum Outcome {
 pub struct CallRecord {
     /// Honest or attacker.
     pub kind: Kind,
+    /// When it was to begin: the same in each lane that meets the call.
+    pub due: Duration,
     /// When the INVITE was sent.
     pub start: Duration,
     /// From INVITE to its 200.

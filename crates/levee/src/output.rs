@@ -1,5 +1,6 @@
 //! Standard output for results, standard error for everything else.
 
+use std::fmt::Display;
 use std::io::{self, Write as _};
 
 use anyhow::{Context as _, Result};
@@ -29,12 +30,17 @@ pub(crate) fn bytes(bytes: &[u8]) -> Result<()> {
     }
 }
 
+/// Prints a line on standard error. A reader that is gone does not stop the work, as `eprintln!` would.
+pub(crate) fn note(line: impl Display) {
+    writeln!(io::stderr(), "{line}").ok();
+}
+
 /// Says on standard error what is wrong, with its causes.
 pub(crate) fn error(error: &anyhow::Error) {
     // Problems name their file and line first, as editors want it.
     if let Some(problems) = error.downcast_ref::<Problems>() {
-        eprintln!("{problems}");
+        note(problems);
     } else {
-        eprintln!("levee: {error:#}");
+        note(format_args!("levee: {error:#}"));
     }
 }

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::output;
+
 /// Becomes true at the first SIGINT or SIGTERM; the second ends the program at once.
 pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
@@ -26,7 +28,7 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>> {
 async fn watch(mut stop: Stop, raised: &AtomicBool) {
     stop.asked().await;
     raised.store(true, Ordering::Relaxed);
-    eprintln!("stopping; once more to stop without a result");
+    output::note("stopping; once more to stop without a result");
     stop.asked().await;
     #[expect(
         clippy::exit,

@@ -9,6 +9,7 @@ use levee_lab::outcome::Tally;
 use levee_lab::runner::Progress;
 
 use crate::cli::Global;
+use crate::output;
 
 /// Between two plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -92,7 +93,7 @@ impl DemoView {
                 if view.elapsed >= *next {
                     *next = view.elapsed + LINE_EVERY;
                     for lane in &view.lanes {
-                        eprintln!("{}", plain_line(lane, view));
+                        output::note(plain_line(lane, view));
                     }
                 }
             }
@@ -197,12 +198,12 @@ impl LabView {
             LabView::Lines { finished } => {
                 if *finished != Some(progress.finished) {
                     *finished = Some(progress.finished);
-                    eprintln!(
+                    output::note(format_args!(
                         "{}/{} lanes, {}",
                         progress.finished,
                         progress.total,
                         work(progress)
-                    );
+                    ));
                 }
             }
             LabView::Nothing => {}

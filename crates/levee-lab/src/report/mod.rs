@@ -82,12 +82,14 @@ pub struct KindReport {
     pub incomplete: u64,
     /// Never set up.
     pub unsuccessful: u64,
-    /// Share that was complete, with its 95% interval given the number of calls.
+    /// Share that was complete, with its 95% interval given the number of calls, taken as independent.
     pub complete_share: Option<Share>,
     /// Share that was cut short.
     pub incomplete_share: Option<Share>,
     /// Share that was never set up.
     pub unsuccessful_share: Option<Share>,
+    /// The share that was complete, with a 95% interval from how the runs differ; none for a single run.
+    pub complete_share_over_runs: Option<Share>,
     /// Mean time from INVITE to the end of the calls that were set up, in seconds of the scenario; the end of the run ends
     /// it too.
     pub in_server_mean_s: Option<f64>,
@@ -135,9 +137,20 @@ impl LaneReport {
         let begin = run.warmup.mul_f64(run.scale);
         let middle = (run.warmup + run.time / 2).mul_f64(run.scale);
         let calls = |kind: Kind, from: Duration| {
-            let all = results.iter().flat_map(|r| &r.load.calls);
-            let chosen = all.filter(move |c| c.kind == kind && c.start >= from);
-            KindReport::new(chosen, run.scale)
+            let of = |r: &'_ LaneResult| {
+                let all = r.load.calls.iter();
+                let chosen = all.filter(|c| c.kind == kind && c.due >= from);
+                chosen.copied().collect::<Vec<_>>()
+            };
+            let runs: Vec<Vec<CallRecord>> = results.iter().map(of).collect();
+            let mut report = KindReport::new(runs.iter().flatten(), run.scale);
+            let complete = |calls: &Vec<CallRecord>| {
+                let complete = calls.iter().filter(|c| c.outcome == Outcome::Complete);
+                (complete.count() as u64, calls.len() as u64)
+            };
+            report.complete_share_over_runs =
+                Share::over_runs(&runs.iter().map(complete).collect::<Vec<_>>());
+            report
         };
         let mut report = Self {
             name,

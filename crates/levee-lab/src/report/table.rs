@@ -45,7 +45,8 @@ cut       % set up, then ended by the other side      refused  % never set up
 2nd half  complete, of the calls that began in the second half of the run
 setup     milliseconds from INVITE to 200: median / 99th percentile
 attacks   calls begun by attackers      stay  mean seconds from INVITE to the end of those set up      dropped  % cut short
-(a-b)     95% interval (Wilson), given how many calls there were
+(a-b)     95% interval: of one run Wilson's, which takes its calls as independent, so it is rather too narrow;
+          of several (run.repeat) by how they differ
 ";
 
 const HEADER: [&str; 10] = [
@@ -62,10 +63,10 @@ fn table(lanes: &[&LaneReport]) -> Table {
         table.add_row([
             lane.name.clone(),
             honest.attempted.to_string(),
-            share(honest.complete_share),
+            interval(honest),
             percent(honest.incomplete_share),
             percent(honest.unsuccessful_share),
-            share(lane.second_half.honest.complete_share),
+            interval(&lane.second_half.honest),
             setup(honest),
             attacker.attempted.to_string(),
             attacker
@@ -100,7 +101,9 @@ fn percent(share: Option<Share>) -> String {
     share.map_or_else(none, |s| format!("{:.1}", s.estimate * 100.0))
 }
 
-fn share(share: Option<Share>) -> String {
+/// Of several runs the interval that does not take their calls as independent.
+fn interval(calls: &KindReport) -> String {
+    let share = calls.complete_share_over_runs.or(calls.complete_share);
     share.map_or_else(none, |s| {
         format!(
             "{:.1} ({:.0}-{:.0})",

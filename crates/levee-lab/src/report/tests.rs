@@ -8,6 +8,7 @@ fn call(kind: Kind, start_s: u64, outcome: Outcome) -> CallRecord {
     let connected = outcome != Outcome::Unsuccessful;
     CallRecord {
         kind,
+        due: Duration::from_secs(start_s),
         start: Duration::from_secs(start_s),
         setup: connected.then_some(Duration::from_millis(100 + start_s)),
         wanted: (kind == Kind::Honest).then_some(Duration::from_secs(4)),
@@ -107,6 +108,19 @@ fn outcomes_sum_to_the_attempts_and_the_warm_up_is_left_out() {
         assert_eq!(k.complete + k.incomplete + k.unsuccessful, k.attempted);
     }
     assert_eq!(lane.honest.got_share_mean, Some(0.25));
+}
+
+#[test]
+fn a_call_belongs_to_the_half_of_its_plan_however_late_it_was() {
+    let mut late = call(Kind::Honest, 22, Outcome::Complete);
+    late.due = Duration::from_millis(21_999);
+    let mut result = LaneResult::default();
+    result.load.calls = vec![late];
+    let lane = LaneReport::new("any".into(), BTreeMap::new(), &run(), &[result]);
+    assert_eq!(
+        (lane.honest.attempted, lane.second_half.honest.attempted),
+        (1, 0)
+    );
 }
 
 #[test]

@@ -95,7 +95,7 @@ impl<'t> Document<'t> {
                 key,
                 "the table",
                 "one that can be read",
-                "compare it with docs/configuration.md",
+                "compare it with the keys in docs/",
             )
             .into())
     }
@@ -198,8 +198,7 @@ impl<'t> Document<'t> {
                 None => "take it out, or move it to the table that it belongs to".to_owned(),
             }
         } else {
-            "write a value of that kind; docs/configuration.md has every key's unit and range"
-                .to_owned()
+            "write a value of that kind; docs/ has every key's unit and range".to_owned()
         };
         Problem {
             place: self.place_at(error.span().map(|span| span.start), &key),

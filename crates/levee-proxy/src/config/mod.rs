@@ -150,7 +150,7 @@ impl LiveConfig {
 
     fn load_with(path: &Path, resolve: Resolve<'_>) -> Result<Self, Problems> {
         let file = path.display().to_string();
-        let text = read_file(path, FILE_BYTES_MAX).map_err(|error| Problem {
+        let text = read_text(path, FILE_BYTES_MAX).map_err(|error| Problem {
             place: Place {
                 file: file.clone(),
                 ..Place::default()
@@ -209,12 +209,21 @@ impl fmt::Display for LiveConfig {
     }
 }
 
-fn read_file(path: &Path, bytes_max: u64) -> io::Result<String> {
+/// Reads a text of a bounded length.
+///
+/// # Errors
+///
+/// What the system says; or it is too long, or no text.
+pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     use std::io::Read as _;
     let mut text = String::new();
     let read = std::fs::File::open(path)?
         .take(bytes_max + 1)
-        .read_to_string(&mut text)?;
+        .read_to_string(&mut text)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => io::Error::new(error.kind(), "it is no text in UTF-8"),
+            _ => error,
+        })?;
     if read as u64 > bytes_max {
         return Err(io::Error::other(format!(
             "it is longer than {bytes_max} bytes"

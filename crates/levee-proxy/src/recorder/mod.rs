@@ -29,8 +29,8 @@
 mod format;
 mod replay;
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -47,6 +47,8 @@ use crate::sip::settings::RecordSettings;
 
 /// Entries between the loop and the writer: half a second at 100,000 entries a second, about 5 MB.
 const QUEUE_ENTRIES_MAX: usize = 65_536;
+/// Of an earlier recording, enough for its header and the line after it.
+const HEAD_BYTES_MAX: u64 = 2 << 20;
 /// Kept free at the end of a file for the line that says why it ends.
 const END_BYTES_MAX: u64 = 128;
 
@@ -287,6 +289,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Renames the older recordings and creates a new file that only its owner can read.
 fn create(settings: &RecordSettings) -> io::Result<File> {
+    let keep = is_worth_keeping(&settings.path)?;
     let aged = |age: u32| {
         if age == 0 {
             settings.path.clone()
@@ -294,7 +297,7 @@ fn create(settings: &RecordSettings) -> io::Result<File> {
             with_suffix(&settings.path, age)
         }
     };
-    for age in (1..settings.files).rev() {
+    for age in (1..settings.files).rev().filter(|_| keep) {
         match fs::rename(aged(age - 1), aged(age)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -304,7 +307,35 @@ fn create(settings: &RecordSettings) -> io::Result<File> {
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(&settings.path)
+    let file = options.open(&settings.path)?;
+    // Where a file cannot be locked, two programs on one path are the operator's to avoid.
+    file.try_lock().ok();
+    Ok(file)
+}
+
+/// Whether there is an earlier recording in which something happened. One that only begins and ends would push out a real
+/// one at each start that fails.
+fn is_worth_keeping(path: &Path) -> io::Result<bool> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        // A device or a folder is not to be renamed.
+        Ok(what) if !what.is_file() => return Err(io::Error::other("it is there and is no file")),
+        other => _ = other?,
+    }
+    let earlier = File::open(path)?;
+    if matches!(earlier.try_lock(), Err(TryLockError::WouldBlock)) {
+        return Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "another program is writing it",
+        ));
+    }
+    let mut lines = BufReader::new(earlier.take(HEAD_BYTES_MAX)).split(b'\n');
+    let header = lines.next().transpose()?.unwrap_or_default();
+    let second = lines.next().transpose()?.unwrap_or_default();
+    // A file that is no recording is kept too: it is not ours to overwrite.
+    let begun = serde_json::from_slice::<Header>(&header).is_ok();
+    let ended = matches!(format::parse(&second), Ok(format::Line::End(_)));
+    Ok(!begun || !(second.is_empty() || ended))
 }
 
 /// `events.jsonl` of age 2 is `events.jsonl.2`.

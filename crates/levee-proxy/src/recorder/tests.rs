@@ -340,7 +340,9 @@ fn older_recordings_are_kept_up_to_the_number_of_files() {
     let folder = tempfile::tempdir().unwrap();
     let settings = settings(folder.path());
     for seed in 1..=5 {
-        Recorder::start(&settings, header(seed)).unwrap().finish();
+        let mut front = Front::start(&settings, seed);
+        front.run(1);
+        front.recorder.finish();
     }
     let seed = |name: &str| replay_file(&folder.path().join(name)).unwrap().header.seed;
     assert_eq!(
@@ -384,6 +386,48 @@ fn a_recording_that_hit_its_bound_can_begin_again_when_the_table_is_empty() {
     assert_eq!((new.header.seed, new.first_difference), (8, None));
     let old = replay_file(&folder.path().join("events.jsonl.1")).unwrap();
     assert_eq!((old.header.seed, old.first_difference), (7, None));
+}
+
+#[test]
+fn a_start_that_comes_to_nothing_pushes_out_no_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = settings(folder.path());
+    let mut front = Front::start(&settings, 1);
+    front.run(50);
+    front.recorder.finish();
+    let real = fs::read(&settings.path).unwrap();
+    for seed in 2..10 {
+        Recorder::start(&settings, header(seed)).unwrap().finish();
+    }
+    assert_eq!(fs::read(with_suffix(&settings.path, 1)).unwrap(), real);
+    assert!(!with_suffix(&settings.path, 2).exists());
+    // What is no recording is somebody's file, and is kept.
+    fs::write(&settings.path, "notes\n").unwrap();
+    Recorder::start(&settings, header(10)).unwrap().finish();
+    let kept = fs::read_to_string(with_suffix(&settings.path, 1)).unwrap();
+    assert_eq!(kept, "notes\n");
+}
+
+#[test]
+fn a_recording_that_another_program_writes_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = settings(folder.path());
+    let first = Recorder::start(&settings, header(1)).unwrap();
+    let error = Recorder::start(&settings, header(2)).unwrap_err();
+    assert_eq!(error.source.to_string(), "another program is writing it");
+    assert!(!with_suffix(&settings.path, 1).exists());
+    first.finish();
+    Recorder::start(&settings, header(3)).unwrap().finish();
+}
+
+#[test]
+fn only_a_file_is_renamed() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = settings(folder.path());
+    fs::create_dir(&settings.path).unwrap();
+    let error = Recorder::start(&settings, header(1)).unwrap_err();
+    assert_eq!(error.source.to_string(), "it is there and is no file");
+    assert!(settings.path.is_dir());
 }
 
 #[test]

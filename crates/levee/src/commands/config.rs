@@ -49,7 +49,7 @@ pub(crate) fn run(command: &Command, global: Global) -> Result<Answer> {
     }
     if !global.quiet {
         for warning in config.warnings() {
-            eprintln!("warning: {warning}\n");
+            output::note(format_args!("warning: {warning}\n"));
         }
     }
     let file = args.config.display();

@@ -1,6 +1,7 @@
 //! `levee demo`.
 
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use levee_lab::scenario::Scenario;
@@ -42,25 +43,40 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
     }
     let no_file = |_: &str| Err(std::io::Error::other("the demo reads no file"));
     let scenario = Scenario::parse("the demo's scenario", demo::SCENARIO, &no_file)?;
+    if !args.no_page {
+        // Before the minute that it takes, not after it.
+        page_result(
+            &args.page,
+            OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(&args.page),
+        )?;
+    }
     let stop = signals::stop_flag()?;
     let mut view = DemoView::new(global);
     let result = demo::run(&scenario, &stop, &mut |now| view.show(now))?;
     view.finish();
-    if !args.no_page {
-        std::fs::write(&args.page, html::page(&result)).with_context(|| {
-            format!(
-                "cannot write {}: choose another file with --page, or --no-page",
-                args.page.display()
-            )
-        })?;
-    }
+    // The figures first: they are not lost when the page cannot be written.
     if global.json {
         output::text(&report::to_json(&result.report))?;
     } else {
         output::text(&report::to_table(&result.report))?;
     }
-    if !args.no_page && !global.quiet {
-        eprintln!("plots: {}", args.page.display());
+    if !args.no_page {
+        page_result(&args.page, std::fs::write(&args.page, html::page(&result)))?;
+        if !global.quiet {
+            output::note(format_args!("plots: {}", args.page.display()));
+        }
     }
     Ok(Answer::Yes)
+}
+
+fn page_result<T>(page: &Path, tried: std::io::Result<T>) -> Result<T> {
+    tried.with_context(|| {
+        format!(
+            "cannot write {}: choose another file with --page, or --no-page",
+            page.display()
+        )
+    })
 }

@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result};
 use levee_lab::report;
 use levee_lab::runner::{self, Options};
 use levee_lab::scenario::Scenario;
+use levee_proxy::config::read_text;
 
 use crate::cli::Global;
 use crate::exit::Answer;
@@ -37,11 +38,13 @@ fn rate(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
     let file = args.scenario.display();
-    let text =
-        read(&args.scenario).with_context(|| format!("{file}: cannot be read; check the path"))?;
+    let text = read_text(&args.scenario, FILE_BYTES_MAX)
+        .with_context(|| format!("{file}: cannot be read: check the path and the file"))?;
     // A scenario names its files from where it stands.
     let folder = args.scenario.parent().unwrap_or(Path::new("")).to_owned();
-    let scenario = Scenario::parse(&file.to_string(), &text, &|name| read(&folder.join(name)))?;
+    let scenario = Scenario::parse(&file.to_string(), &text, &|name| {
+        read_text(&folder.join(name), FILE_BYTES_MAX)
+    })?;
     let defaults = Options::default();
     let options = Options {
         parallel: args.parallel.map_or(defaults.parallel, NonZeroUsize::get),
@@ -59,18 +62,4 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
         output::text(&report::to_table(&result))?;
     }
     Ok(Answer::Yes)
-}
-
-fn read(path: &Path) -> std::io::Result<String> {
-    use std::io::Read as _;
-    let mut text = String::new();
-    let read = std::fs::File::open(path)?
-        .take(FILE_BYTES_MAX + 1)
-        .read_to_string(&mut text)?;
-    if read as u64 > FILE_BYTES_MAX {
-        return Err(std::io::Error::other(format!(
-            "it is longer than {FILE_BYTES_MAX} bytes"
-        )));
-    }
-    Ok(text)
 }

@@ -17,9 +17,16 @@ use crate::logging;
 /// Runs the command that was asked for.
 pub(crate) fn run(cli: &Cli) -> Result<Answer> {
     // `run` takes its level and format from the configuration.
-    if !matches!(cli.command, Command::Run(_)) {
-        logging::for_tools(cli.global)?;
+    let tool = !matches!(cli.command, Command::Run(_));
+    let level = tool.then(|| logging::for_tools(cli.global)).transpose()?;
+    let answer = command(cli);
+    if let Some(level) = level {
+        level.flush();
     }
+    answer
+}
+
+fn command(cli: &Cli) -> Result<Answer> {
     match &cli.command {
         Command::Demo(args) => demo::run(args, cli.global),
         Command::Run(args) => run::run(args, cli.global),

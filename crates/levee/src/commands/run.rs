@@ -41,7 +41,9 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
-    let fronts = runtime()?.block_on(serve(args, config, &level))?;
+    let served = runtime()?.block_on(serve(args, config, &level));
+    level.flush();
+    let fronts = served?;
     if global.json {
         output::json(&Report {
             command: "run",

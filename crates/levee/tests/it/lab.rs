@@ -130,3 +130,33 @@ fn an_interrupted_demo_leaves_what_it_has() {
     assert!(page.ends_with("</html>\n"));
     assert_eq!(rest.last().unwrap(), "plots: levee-demo.html");
 }
+
+#[test]
+fn a_page_that_cannot_be_written_is_refused_before_the_run() {
+    let (status, out, error) = finished(levee().args(["demo", "--page", "/nonexistent/page.html"]));
+    assert_eq!((status, out.as_str()), (2, ""));
+    // No line of a run: nothing had begun.
+    assert!(
+        error.starts_with("levee: cannot write /nonexistent/page.html: choose another file"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_run_outlives_the_reader_of_its_progress() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.toml");
+    fs::write(&path, SCENARIO).unwrap();
+    let mut child = levee()
+        .args(["lab", "--json"])
+        .arg(&path)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stderr.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["lanes"].as_array().unwrap().len(), 2);
+}

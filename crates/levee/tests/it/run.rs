@@ -304,3 +304,55 @@ fn an_address_that_is_taken_is_named() {
         "{error}"
     );
 }
+
+#[test]
+fn logs_that_nobody_reads_hold_up_no_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("levee.toml");
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let text = config(&server, 1, "0s")
+        .replace("seven", "refuse")
+        .replace("{folder}", &folder.path().display().to_string());
+    fs::write(&path, text).unwrap();
+    let child = levee()
+        .args(["run", "-vv"])
+        .arg(&path)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A front that hangs must not outlive a test that fails.
+    let mut child = Ended(child);
+    let mut stderr = BufReader::new(child.0.stderr.take().unwrap());
+    let mut listens = || loop {
+        let mut line = String::new();
+        assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "it has ended");
+        let json: serde_json::Value = serde_json::from_str(&line).unwrap();
+        if let Some(at) = json["listen"].as_str() {
+            return at.trim_start_matches("udp:").to_owned();
+        }
+    };
+    let (front, _admin) = (listens(), listens());
+    // From here on nobody reads. A pipe holds 64 KiB; each refusal is logged at this level, and sent all the same.
+    let caller = UdpSocket::bind("127.0.0.1:0").unwrap();
+    caller.set_read_timeout(Some(PATIENCE)).unwrap();
+    let local = caller.local_addr().unwrap();
+    let mut answer = [0; 2_048];
+    for n in 0..2_000 {
+        let request = format!(
+            "INVITE sip:b@{front} SIP/2.0\r\nVia: SIP/2.0/UDP {local};branch=z9hG4bK{n};rport\r\nMax-Forwards: 70\r\n\
+             From: <sip:a@{local}>;tag=1\r\nTo: <sip:{front}>\r\nCall-ID: {n}\r\nCSeq: 1 INVITE\r\nContact: <sip:a@{local}>\r\nContent-Length: 0\r\n\r\n"
+        );
+        caller.send_to(request.as_bytes(), &front).unwrap();
+        let n = caller.recv(&mut answer).unwrap();
+        assert!(answer[..n].starts_with(b"SIP/2.0 "));
+    }
+}
+
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
