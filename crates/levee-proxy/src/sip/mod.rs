@@ -26,6 +26,7 @@ mod snapshot;
 mod sources;
 pub(crate) mod stream;
 mod table;
+mod timers;
 mod txn;
 
 use std::io;
