@@ -436,7 +436,7 @@ impl Front {
     fn log_held_back(&mut self) {
         let now = self.at();
         for (cause, held_back) in self.log.held_back(now) {
-            tracing::warn!(
+            tracing::info!(
                 front = self.settings.name,
                 cause,
                 held_back,
