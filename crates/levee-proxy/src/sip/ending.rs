@@ -175,7 +175,7 @@ impl Front {
                     let sent = txn.is_some_and(|t| t.client.is_some());
                     self.answer(invite, 503, "Service Unavailable", &lines);
                     if sent {
-                        self.cancel_downstream(invite, reason);
+                        self.cancel_downstream(invite);
                     } else {
                         self.end_call(call);
                     }
@@ -196,7 +196,7 @@ impl Front {
     }
 
     /// Sends a CANCEL for an INVITE that we sent on, now or when its first provisional answer allows it (section 9.1).
-    pub(crate) fn cancel_downstream(&mut self, id: u64, lines: &str) {
+    pub(crate) fn cancel_downstream(&mut self, id: u64) {
         let Some(txn) = self.txns.get_mut(id) else {
             return;
         };
@@ -215,14 +215,14 @@ impl Front {
             ClientState::Completed | ClientState::Accepted | ClientState::Terminated => return,
         }
         let invite = client.packet().to_vec();
-        let call_reason = match txn.role {
+        // Empty unless it is we who end the call.
+        let reason = match txn.role {
             Role::Invite { call } => self.calls.get(call).map_or("", |c| c.reason),
             _ => "",
         };
-        let lines = if lines.is_empty() { call_reason } else { lines };
         let cancel = self.scan_own(&invite, |_, invite| {
             let mut out = Vec::new();
-            edit::hop_request(&mut out, "CANCEL", invite, None, lines.as_bytes());
+            edit::hop_request(&mut out, "CANCEL", invite, None, reason.as_bytes());
             Some(out)
         });
         let Some(cancel) = cancel else { return };

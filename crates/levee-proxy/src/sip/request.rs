@@ -460,7 +460,7 @@ impl Front {
         if unsent {
             self.fail_unsent(id, 487, "Request Terminated");
         } else {
-            self.cancel_downstream(id, "");
+            self.cancel_downstream(id);
         }
     }
 

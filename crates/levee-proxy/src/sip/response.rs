@@ -80,7 +80,7 @@ impl Front {
         let Some(txn) = self.txns.get(id) else { return };
         let (role, cancel_wanted) = (txn.role, txn.cancel_wanted);
         if cancel_wanted && parts.code < 200 {
-            self.cancel_downstream(id, "");
+            self.cancel_downstream(id);
         }
         match role {
             Role::OwnBye { call, leg, to } => {

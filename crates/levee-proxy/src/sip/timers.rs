@@ -97,7 +97,7 @@ impl Front {
                 .as_ref()
                 .is_some_and(|c| c.state() == ClientState::Proceeding && c.deadline() <= now);
         if rings_too_long {
-            self.cancel_downstream(id, "");
+            self.cancel_downstream(id);
         }
         self.run_server_timer(id);
         self.run_client_timer(id);
