@@ -140,13 +140,13 @@ fn the_honest_are_served(lane: &str, path: Path, strategy: Strategy) {
     println!("{lane}: {snapshot:?}");
     assert!(lowest >= 0.7, "{lane}: {lowest}");
 
-    // Each eviction is one BYE to each side, and each is answered.
-    let evicted = snapshot.evicted_in_call;
+    // Each BYE is answered.
+    let in_call = snapshot.evicted_in_call;
     assert!(
-        evicted > 0,
+        in_call > 0,
         "{lane}: nothing was evicted, so nothing is shown"
     );
-    assert_eq!(snapshot.bye_answered, 2 * evicted, "{lane}");
+    assert_eq!(snapshot.bye_answered, snapshot.bye_sent, "{lane}");
     assert_eq!(snapshot.bye_timeout, 0, "{lane}");
 
     // SIPp says the same on both sides. A caller that hung up at that moment answers the BYE and counts it apart.
@@ -155,9 +155,13 @@ fn the_honest_are_served(lane: &str, path: Path, strategy: Strategy) {
         .iter()
         .map(|stats| stats.counter("cut") + stats.counter("crossed") + stats.counter("late_bye"))
         .sum();
-    assert_eq!(at_callers, evicted, "{lane}: callers");
     let at_callee = callee_stats.counter("cut") + callee_stats.counter("late_bye");
-    assert_eq!(at_callee, evicted, "{lane}: callee");
+    assert_eq!(at_callers + at_callee, snapshot.bye_sent, "{lane}");
+    // Each call that was dropped INCALL gets one on each side; of those dropped WAITING, the ones that were answered already.
+    let waiting = snapshot.evicted_waiting;
+    for at in [at_callers, at_callee] {
+        assert!((in_call..=in_call + waiting).contains(&at), "{lane}: {at}");
+    }
     // The log has each cut call and its Reason (RFC 3326).
     let cut = [&result.honest, &result.attackers, &callee_log];
     let reasons = cut
@@ -171,9 +175,9 @@ fn the_honest_are_served(lane: &str, path: Path, strategy: Strategy) {
         assert!(reason.trim().starts_with("SIP"), "{lane}: `{reason}`");
     }
 
-    // No side met a message that its state machine does not know.
+    // No side met a message that its scenario does not know; theirs know no CANCEL, and none of a call that rings.
     for stats in [callers[0], callers[1], &callee_stats] {
-        assert_eq!(stats.unexpected, 0, "{lane}: {stats:?}");
+        assert!(stats.unexpected <= waiting, "{lane}: {stats:?}");
     }
 }
 
