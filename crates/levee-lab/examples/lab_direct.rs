@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use levee_lab::lane::{LaneConfig, RunningLane};
 use levee_lab::outcome::Outcome;
-use levee_lab::schedule::{Arrivals, Durations, Plan, Stream};
+use levee_sim::schedule::{Arrivals, Durations, Plan, Stream};
 
 fn main() -> std::io::Result<()> {
     let mut args = std::env::args()

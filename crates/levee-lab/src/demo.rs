@@ -7,7 +7,7 @@ use crate::lane::RunningLane;
 use crate::outcome::Sample;
 use crate::report::Report;
 use crate::runner::{self, LabError};
-use crate::scenario::Scenario;
+use levee_sim::scenario::Scenario;
 
 /// The scenario that the demo runs, as a file would say it.
 pub const SCENARIO: &str = include_str!("../../../scenarios/demo-sip.toml");

@@ -15,8 +15,8 @@ use crate::driver::{Running, bind};
 use crate::load::{Load, LoadConfig, LoadResult};
 use crate::outcome::{Board, Sample};
 use crate::pbx::{HeldSeries, Pbx, PbxConfig, PbxResult};
-use crate::schedule::Plan;
 use crate::ua::TransactionTimers;
+use levee_sim::schedule::Plan;
 
 /// What a lane runs. Times are of the wall clock.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Real runs of a scenario on one machine.
 //!
 //! A lane is a set of callers, a small SIP server of `k` calls and a callee, each in a thread with a UDP socket on
-//! loopback; a defended lane has Levee's front between them, the same that `levee run` starts. [`scenario`] says what is
+//! loopback; a defended lane has Levee's front between them, the same that `levee run` starts. [`levee_sim::scenario`] says what is
 //! run, [`runner`] runs it, [`report`] writes what came out, [`demo`] shows two lanes side by side.
 //! [`peers`] starts software of others in place of ours.
 //!
@@ -11,7 +11,6 @@ pub mod callee;
 mod defended;
 pub mod demo;
 mod driver;
-pub mod erlang;
 pub mod html;
 pub mod lane;
 pub mod load;
@@ -20,8 +19,6 @@ pub mod pbx;
 pub mod peers;
 pub mod report;
 pub mod runner;
-pub mod scenario;
-pub mod schedule;
 pub mod stats;
 #[cfg(test)]
 mod tests;

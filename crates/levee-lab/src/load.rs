@@ -11,11 +11,11 @@ use levee_sip::wire::{Message, Method, Scanner};
 
 use crate::driver::Role;
 use crate::outcome::{Board, CallRecord, Outcome, Sample, Tally};
-use crate::schedule::{Arrival, Kind, Schedule};
 use crate::ua::{
     Core, Dialog, Expired, Incoming, Key, Outbox, Outgoing, Owner, Side, Slab, Timers, Traffic,
     TransactionTimers, no_body, send_ack, send_in_dialog, session_answer, silent_sdp,
 };
+use levee_sim::schedule::{Arrival, Kind, Schedule};
 
 /// What the callers do.
 #[derive(Clone, Debug)]

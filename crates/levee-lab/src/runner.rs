@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::lane::{LaneConfig, LaneResult, RunningLane};
 use crate::report::{LaneReport, Report};
-use crate::scenario::{Point, Scenario};
+use levee_sim::scenario::{Point, Scenario};
 
 /// How a scenario is run.
 #[derive(Clone, Copy, Debug, PartialEq)]

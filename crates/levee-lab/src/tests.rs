@@ -12,9 +12,9 @@ use crate::lane::{LaneConfig, LaneResult, RunningLane};
 use crate::load::{Load, LoadConfig, LoadResult};
 use crate::outcome::{Board, Outcome};
 use crate::pbx::{HeldSeries, Pbx, PbxConfig, PbxResult};
-use crate::schedule::{Arrivals, Durations, Kind, Plan, Stream};
 use crate::stats::Share;
 use crate::ua::{Outbox, TransactionTimers};
+use levee_sim::schedule::{Arrivals, Durations, Kind, Plan, Stream};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -93,7 +93,7 @@ fn an_overloaded_server_blocks_as_erlang_says() {
         .collect();
     let n = warm.len() as f64;
     let blocked = warm.iter().filter(|c| c.status == 503).count() as f64;
-    let expected = crate::erlang::blocking(8, rate * (ring + mean).as_secs_f64());
+    let expected = levee_sim::erlang::blocking(8, rate * (ring + mean).as_secs_f64());
     // Blocked arrivals come in clusters of about a mean call: n / (1 + offered load) independent ones, 5 standard errors.
     let error = (expected * (1.0 - expected) / (n / 13.0)).sqrt();
     assert!(

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{self, Write as _};
 
 use anyhow::{Context as _, Result};
-use levee_proxy::config::problem::Problems;
+use levee_config::Problems;
 use serde::Serialize;
 
 /// Prints a text on standard output.

@@ -14,6 +14,21 @@ fn levee_sip_has_the_dependencies_that_it_lists() {
     check("levee-sip");
 }
 
+#[test]
+fn levee_config_has_the_dependencies_that_it_lists() {
+    check("levee-config");
+}
+
+#[test]
+fn levee_sim_has_the_dependencies_that_it_lists() {
+    check("levee-sim");
+}
+
+#[test]
+fn levee_smc_has_the_dependencies_that_it_lists() {
+    check("levee-smc");
+}
+
 fn check(krate: &str) {
     let crates = crates_folder();
     let list = crates.join(krate).join("dependencies.txt");

@@ -15,9 +15,9 @@ use crate::callee::CalleeResult;
 use crate::lane::LaneResult;
 use crate::outcome::{CallRecord, Outcome};
 use crate::pbx::PbxResult;
-use crate::scenario::{AtValue, Run};
-use crate::schedule::Kind;
 use crate::stats::{Share, quantile};
+use levee_sim::scenario::{AtValue, Run};
+use levee_sim::schedule::Kind;
 
 pub use json::to_json;
 pub use table::to_table;

@@ -7,8 +7,8 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 
 use super::{KindReport, LaneReport, Report};
-use crate::scenario::AtValue;
 use crate::stats::Share;
+use levee_sim::scenario::AtValue;
 
 /// A table for each point with a line for each lane, and what the columns mean.
 #[must_use]

@@ -30,7 +30,7 @@ fn run() -> Run {
         delay: Duration::ZERO,
         ring: Duration::from_millis(100),
         ring_timeout: Duration::from_secs(30),
-        arrivals: crate::schedule::Arrivals::Poisson,
+        arrivals: levee_sim::schedule::Arrivals::Poisson,
         seed: 1,
         repeat: 1,
         scale: 1.0,

@@ -1,14 +1,12 @@
 //! The live configuration: the file that `levee run` takes.
 //!
-//! Three steps, each with its module. [`document`] parses TOML and keeps the place of each key. `raw` gives every key its
+//! Three steps, each with its module. [`levee_config`] parses TOML and keeps the place of each key. `raw` gives every key its
 //! type and default. `check` turns that into [`SipSettings`] and refuses what cannot work, before a socket is opened. All
 //! of a file's problems are reported together, each with line, column, what was expected and what to do.
 //!
 //! docs/configuration.md describes every key.
 
 mod check;
-pub mod document;
-pub mod problem;
 mod raw;
 #[cfg(test)]
 mod tests;
@@ -21,10 +19,9 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 use std::time::Duration;
 
+use levee_config::{Document, Place, Problem, Problems};
 use serde::{Deserialize, Serialize};
 
-use self::document::Document;
-use self::problem::{Place, Problem, Problems};
 use crate::sip::settings::SipSettings;
 
 /// Longest configuration file. A real one has a few kilobytes.

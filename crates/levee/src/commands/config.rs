@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use levee_config::Problem;
 use levee_proxy::config::LiveConfig;
-use levee_proxy::config::problem::Problem;
 use serde::Serialize;
 
 use crate::cli::Global;

@@ -4,8 +4,8 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use levee_lab::scenario::Scenario;
 use levee_lab::{demo, html, report};
+use levee_sim::scenario::Scenario;
 
 use crate::cli::Global;
 use crate::exit::Answer;

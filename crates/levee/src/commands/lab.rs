@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use levee_lab::report;
 use levee_lab::runner::{self, Options};
-use levee_lab::scenario::Scenario;
 use levee_proxy::config::read_text;
+use levee_sim::scenario::Scenario;
 
 use crate::cli::Global;
 use crate::exit::Answer;

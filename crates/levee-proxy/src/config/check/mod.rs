@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use levee_policy::Span;
 
-use super::document::Document;
-use super::problem::{Problem, Problems};
 use super::raw::{Raw, RawAdmin, RawSip, duration};
 use super::{AdminSettings, LiveConfig, Resolve};
 use crate::sip::settings::{Listen, SipSettings};
+use levee_config::Document;
+use levee_config::{Problem, Problems};
 
 /// Longest name of a front: it is a label of every metric.
 const NAME_BYTES_MAX: usize = 64;

@@ -69,7 +69,7 @@ pub struct Problems(Vec<Problem>);
 
 impl Problems {
     /// `Err` with these problems, in the order of the file, or `Ok` if there are none.
-    pub(super) fn check(mut problems: Vec<Problem>) -> Result<(), Self> {
+    pub fn check(mut problems: Vec<Problem>) -> Result<(), Self> {
         if problems.is_empty() {
             return Ok(());
         }

@@ -10,10 +10,10 @@ mod tests;
 
 use std::time::Duration;
 
+use levee_config::Document;
+use levee_config::{Problem, Problems};
 use levee_policy::Span;
 use levee_policy::selective::{Config, Kind as DefenseKind, MaxDuration};
-use levee_proxy::config::document::Document;
-use levee_proxy::config::problem::{Problem, Problems};
 use serde::Serialize;
 
 use crate::schedule::{Arrivals, Durations, Plan, Stream};

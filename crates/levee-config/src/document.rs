@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, ValueDeserializer};
 
-use super::problem::{Place, Problem, Problems};
+use crate::problem::{Place, Problem, Problems};
 
 /// Most errors that one table reports: past that, a reader mends and tries again.
 const ERRORS_MAX: usize = 20;

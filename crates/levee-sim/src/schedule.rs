@@ -25,7 +25,8 @@ impl Kind {
     pub const ALL: [Self; 2] = [Self::Honest, Self::Attacker];
 
     /// 0 and 1, for tables.
-    pub(crate) fn index(self) -> usize {
+    #[must_use]
+    pub fn index(self) -> usize {
         self as usize
     }
 }
@@ -238,7 +239,7 @@ impl Draws {
 }
 
 /// Seeds of streams must not overlap for neighbouring seeds: the finaliser of SplitMix64.
-fn mix(seed: u64, stream: u64) -> u64 {
+pub(crate) fn mix(seed: u64, stream: u64) -> u64 {
     let mut z = seed.wrapping_add((stream + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

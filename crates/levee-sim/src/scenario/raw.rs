@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use levee_config::Document;
+use levee_config::Problems;
 use levee_policy::Span;
 use levee_policy::selective::Config;
-use levee_proxy::config::document::Document;
-use levee_proxy::config::problem::Problems;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use levee_config::Document;
+use levee_config::Problems;
 use levee_policy::selective::{Config, Strategy};
-use levee_proxy::config::document::Document;
-use levee_proxy::config::problem::Problems;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{
     self, Deserialize, DeserializeSeed, Deserializer, IntoDeserializer as _, MapAccess, SeqAccess,

@@ -1,0 +1,12 @@
+//! Discrete-event simulation of the defences of Levee, their clients and their attackers.
+//!
+//! - [`engine`]: virtual time, the queue of messages under way, links with delay.
+//! - [`scenario`]: the file that says what is attacked how, and defended how.
+//! - [`schedule`]: who calls when, for how long; the same for a model and for a real run.
+//!
+//! Pure: no clock, no socket, no thread. A run is a function of its scenario and seed.
+
+pub mod engine;
+pub mod erlang;
+pub mod scenario;
+pub mod schedule;

@@ -1,0 +1,10 @@
+//! Statistical model checking of anything that can be run from a seed.
+//!
+//! A [`Trial`] says what can be observed and gives [`Execution`]s; run `i` of a trial is a function of `i`. What is asked
+//! of it, how many runs that takes and how sure the answer is, is this crate's business.
+//!
+//! It knows no model: use it on your own.
+
+pub mod trial;
+
+pub use trial::{Execution, Observable, Trial};
