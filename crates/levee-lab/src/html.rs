@@ -28,18 +28,22 @@ pub fn page(demo: &DemoResult) -> String {
 }
 
 /// Blue and orange are told apart by all common kinds of colour vision, and each area is labelled besides.
-const HEAD: [&str; 3] = [r#"<!DOCTYPE html>
+const HEAD: [&str; 3] = [
+    r#"<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Levee: a telephone server under attack</title>
 <style>
-"#, include_str!("../../../assets/report.css"), r#"</style>
+"#,
+    include_str!("../../../assets/report.css"),
+    r#"</style>
 </head>
 <body>
 <main>
-"#];
+"#,
+];
 
 fn introduction(out: &mut String, demo: &DemoResult) {
     write!(

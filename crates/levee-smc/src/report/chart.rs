@@ -6,46 +6,46 @@ use super::escape;
 
 /// What one mark shows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Mark {
+pub(super) struct Mark {
     /// The estimate.
-    pub estimate: f64,
+    pub(super) estimate: f64,
     /// Lower end of its interval.
-    pub low: f64,
+    pub(super) low: f64,
     /// Upper end.
-    pub high: f64,
+    pub(super) high: f64,
 }
 
 /// A curve.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Series {
+pub(super) struct Series {
     /// Its name in the key.
-    pub name: String,
+    pub(super) name: String,
     /// Marks in order of the horizontal axis: index into [`Chart::ticks`], and the mark.
-    pub marks: Vec<(usize, Mark)>,
+    pub(super) marks: Vec<(usize, Mark)>,
     /// The same as it was measured for real.
-    pub measured: Vec<(usize, Mark)>,
+    pub(super) measured: Vec<(usize, Mark)>,
 }
 
 /// A plot.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Chart {
+pub(super) struct Chart {
     /// Above it.
-    pub title: String,
+    pub(super) title: String,
     /// Below the horizontal axis.
-    pub x_label: String,
+    pub(super) x_label: String,
     /// What stands along the horizontal axis.
-    pub ticks: Vec<Tick>,
+    pub(super) ticks: Vec<Tick>,
     /// The curves.
-    pub series: Vec<Series>,
+    pub(super) series: Vec<Series>,
 }
 
 /// A place on the horizontal axis.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tick {
+pub(super) struct Tick {
     /// What is written there.
-    pub label: String,
+    pub(super) label: String,
     /// Where it is; places without a number are spread evenly.
-    pub value: Option<f64>,
+    pub(super) value: Option<f64>,
 }
 
 const WIDTH: f64 = 560.0;
@@ -88,7 +88,10 @@ impl Frame {
             (low, high) if low >= 0.0 && high <= 1.0 && high > 0.05 => (0.0, 1.0),
             (low, high) if low >= 0.0 && low < high / 2.0 => (0.0, high),
             (low, high) if low < high => (low, high),
-            (low, high) => (low - 0.5 * low.abs().max(1.0), high + 0.5 * high.abs().max(1.0)),
+            (low, high) => (
+                low - 0.5 * low.abs().max(1.0),
+                high + 0.5 * high.abs().max(1.0),
+            ),
         };
         let step = nice_step(high - low);
         let (low, high) = ((low / step).floor() * step, (high / step).ceil() * step);
@@ -145,7 +148,7 @@ fn nice_step(range: f64) -> f64 {
 
 impl Chart {
     /// Writes the plot with its key as a `figure`.
-    pub fn write(&self, out: &mut String) {
+    pub(super) fn write(&self, out: &mut String) {
         let frame = Frame::new(self);
         write!(out, "<figure>\n<h2>{}</h2>\n", escape(&self.title)).ok();
         self.key(out);
@@ -230,7 +233,10 @@ impl Chart {
 fn rounded(value: f64, step: f64) -> String {
     let digits = (-step.log10().floor()).clamp(0.0, 12.0) as usize;
     // No minus before a zero.
-    format!("{:.digits$}", if value.abs() < step / 2.0 { 0.0 } else { value })
+    format!(
+        "{:.digits$}",
+        if value.abs() < step / 2.0 { 0.0 } else { value }
+    )
 }
 
 fn curve(out: &mut String, frame: &Frame, i: usize, shift: f64, marks: &[(usize, Mark)]) {
@@ -349,13 +355,27 @@ mod tests {
 
     #[test]
     fn the_scale_has_round_marks_and_holds_all_values() {
-        for (range, step) in [(1.0, 0.2), (8.0, 1.0), (0.03, 0.005), (37.0, 5.0), (1e6, 2e5)] {
+        for (range, step) in [
+            (1.0, 0.2),
+            (8.0, 1.0),
+            (0.03, 0.005),
+            (37.0, 5.0),
+            (1e6, 2e5),
+        ] {
             let found = nice_step(range);
             assert!((found / step - 1.0).abs() < 1e-9, "{range}: {found}");
         }
         let wide = Frame::new(&chart(&[20.0, 23.5]));
-        assert!(wide.low <= 19.98 && wide.high >= 23.52, "{} {}", wide.low, wide.high);
-        let flat = Frame::new(&Chart { series: Vec::new(), ..chart(&[]) });
+        assert!(
+            wide.low <= 19.98 && wide.high >= 23.52,
+            "{} {}",
+            wide.low,
+            wide.high
+        );
+        let flat = Frame::new(&Chart {
+            series: Vec::new(),
+            ..chart(&[])
+        });
         assert!((flat.low, flat.high) == (0.0, 1.0));
     }
 }
