@@ -152,9 +152,9 @@ impl Chart {
         let frame = Frame::new(self);
         write!(out, "<figure>\n<h2>{}</h2>\n", escape(&self.title)).ok();
         self.key(out);
-        write!(
+        writeln!(
             out,
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}: {} curves over {}; the tables below hold the same figures\">\n",
+            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}: {} curves over {}; the tables below hold the same figures\">",
             escape(&self.title),
             self.series.len(),
             escape(&self.x_label),

@@ -51,9 +51,9 @@ fn introduction(out: &mut String, report: &Report) {
     let answers = || report.points.iter().flat_map(|p| &p.queries);
     let confidence = answers().map(|a| a.estimate.confidence).fold(1.0, f64::min);
     let most = answers().map(|a| a.estimate.runs).max().unwrap_or(0);
-    write!(
+    writeln!(
         out,
-        "<p>{} points, up to {most} runs each, seed {}. Whiskers are intervals at {}% confidence.</p>\n",
+        "<p>{} points, up to {most} runs each, seed {}. Whiskers are intervals at {}% confidence.</p>",
         report.points.len(),
         report.seed,
         confidence * 100.0
