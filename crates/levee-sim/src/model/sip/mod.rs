@@ -1,0 +1,5 @@
+//! The SIP model.
+
+mod setup;
+
+pub use setup::{Preset, Quirks, Setup};
