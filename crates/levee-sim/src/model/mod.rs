@@ -4,6 +4,7 @@
 //! calls or connections from the [`schedule`](crate::schedule) that a live run takes them from. It is made once from a plain
 //! setup and restarted for each run, so that runs allocate nothing.
 
+pub mod http;
 pub mod sip;
 
 use levee_policy::Time;
