@@ -200,7 +200,6 @@ impl Sip {
             Signal::Unavailable | Signal::Terminated => {
                 if matches!(state, CallerState::Inviting | CallerState::Cancelling) {
                     self.close(scheduler, call, Outcome::Unsuccessful);
-                    self.redial(scheduler, call);
                     self.caller_leaves(call);
                 }
             }
@@ -208,7 +207,6 @@ impl Sip {
                 self.send_to_server(scheduler, call, Signal::FrontByeOk);
                 if state != CallerState::Gone {
                     self.close(scheduler, call, Outcome::Incomplete);
-                    self.redial(scheduler, call);
                     self.caller_leaves(call);
                 }
             }
@@ -260,22 +258,6 @@ impl Sip {
         }
     }
 
-    fn redial(&mut self, scheduler: &mut Scheduler<Message>, call: CallId) {
-        let Some(wait) = self.setup.redial.filter(|_| !self.is_over()) else {
-            return;
-        };
-        let Some(record) = self.calls.get(call) else {
-            return;
-        };
-        if record.kind == Kind::Attacker {
-            let again = Message::Again {
-                caller: record.caller_number,
-                callee: record.callee_number,
-            };
-            scheduler.after(wait, Role::Callers.actor(), again);
-        }
-    }
-
     /// The caller is done with a call.
     fn caller_leaves(&mut self, call: CallId) {
         if let Some(record) = self.calls.get_mut(call) {
@@ -284,11 +266,23 @@ impl Sip {
         }
     }
 
-    /// Notes the outcome of a call, once.
-    fn close(&mut self, scheduler: &Scheduler<Message>, call: CallId, outcome: Outcome) {
-        let until = self.until();
-        if let Some(record) = self.calls.get_mut(call) {
-            self.tallies.close(record, outcome, scheduler.now(), until);
+    /// Notes the outcome of a call, once. An attacker that was refused or dropped calls again.
+    fn close(&mut self, scheduler: &mut Scheduler<Message>, call: CallId, outcome: Outcome) {
+        let (until, over) = (self.until(), self.is_over());
+        let Some(record) = self.calls.get_mut(call) else {
+            return;
+        };
+        let first = self.tallies.close(record, outcome, scheduler.now(), until);
+        if let Some(wait) = self.setup.redial
+            && first
+            && !over
+            && record.kind == Kind::Attacker
+        {
+            let again = Message::Again {
+                caller: record.caller_number,
+                callee: record.callee_number,
+            };
+            scheduler.after(wait, Role::Callers.actor(), again);
         }
     }
 

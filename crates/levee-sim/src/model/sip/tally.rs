@@ -114,16 +114,22 @@ impl Tallies {
         }
     }
 
-    /// Writes the outcome of a call, once. What lies after `horizon` does not count as time in call.
-    pub(super) fn close(&mut self, call: &mut Call, outcome: Outcome, now: Time, horizon: Time) {
+    /// Writes the outcome of a call, once; whether this was the time. What lies after `horizon` does not count as time in call.
+    pub(super) fn close(
+        &mut self,
+        call: &mut Call,
+        outcome: Outcome,
+        now: Time,
+        horizon: Time,
+    ) -> bool {
         if !std::mem::replace(&mut call.open, false) {
-            return;
+            return false;
         }
         let tally = &mut self.0[call.kind.index()];
         tally.each(call, |counts| counts.note(outcome));
         if outcome == Outcome::Unsuccessful {
             tally.waiting -= 1;
-            return;
+            return true;
         }
         tally.in_call -= 1;
         let got = now.min(horizon).since(call.answered).as_secs_f64();
@@ -147,5 +153,6 @@ impl Tallies {
                 tally.got_shares.push(share);
             }
         }
+        true
     }
 }

@@ -72,7 +72,7 @@ fn runs<const N: usize>(
     (0..runs)
         .map(|run| {
             simulation.restart(|model| model.restart(run));
-            simulation.run();
+            simulation.run().unwrap();
             figures(&simulation)
         })
         .collect()
