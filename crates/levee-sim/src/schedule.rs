@@ -198,8 +198,15 @@ impl Plan {
     /// The calls in order of time.
     #[must_use]
     pub fn schedule(&self) -> Schedule {
+        self.schedule_of(0)
+    }
+
+    /// The calls of run `run`, whose seed is that many further on.
+    #[must_use]
+    pub fn schedule_of(&self, run: u64) -> Schedule {
+        let seed = self.seed.wrapping_add(run);
         Schedule {
-            streams: Kind::ALL.map(|kind| Draws::new(self, kind)),
+            streams: Kind::ALL.map(|kind| Draws::new(self, kind, seed)),
             until: self.until,
         }
     }
@@ -242,12 +249,12 @@ struct Draws {
 }
 
 impl Draws {
-    fn new(plan: &Plan, kind: Kind) -> Self {
+    fn new(plan: &Plan, kind: Kind, seed: u64) -> Self {
         let stream = match kind {
             Kind::Honest => plan.honest.clone(),
             Kind::Attacker => plan.attacker.clone(),
         };
-        let part = |n: u64| Pcg64::seed_from_u64(mix(plan.seed, 3 * kind.index() as u64 + n));
+        let part = |n: u64| Pcg64::seed_from_u64(mix(seed, 3 * kind.index() as u64 + n));
         let mut draws = Self {
             kind,
             stream,
@@ -399,6 +406,15 @@ mod tests {
         assert_eq!(all(7), all(7));
         assert_ne!(all(7), all(8));
         assert!(all(7).is_sorted_by_key(|a| a.at));
+    }
+
+    #[test]
+    fn a_run_is_a_seed() {
+        let further = Plan {
+            seed: 7 + 5,
+            ..plan(7)
+        };
+        assert!(plan(7).schedule_of(5).eq(further.schedule()));
     }
 
     #[test]

@@ -1,0 +1,1 @@
+//! The model against theory, and what holds of every run.
