@@ -4,7 +4,7 @@ use levee_policy::Span;
 use levee_policy::selective::{Config, ConfigError, Forward, PMOD_START, ROUND, Selective};
 
 use crate::engine::TieOrder;
-use crate::scenario::{Point, Scenario};
+use crate::scenario;
 use crate::schedule::{Arrivals, Durations, Plan};
 
 /// The seconds of the lab's callers, beyond the ringing time, in which a call that rings at the end may still be answered.
@@ -112,21 +112,20 @@ impl Quirks {
 const RELEASED_VARIANCE: f64 = 131_301.0;
 
 impl Setup {
-    /// A point of a scenario. [`Run::scale`](crate::scenario::Run::scale) is for the wall clock of a real run only.
+    /// A point of a scenario, before [`Setup::with_preset`]. [`Run::scale`](scenario::Run::scale) is for the wall clock of a
+    /// real run only.
     #[must_use]
-    pub fn new(scenario: &Scenario, point: &Point) -> Self {
-        let mut scenario = scenario.clone();
-        scenario.run.scale = 1.0;
-        let run = &scenario.run;
+    pub fn new(setup: &scenario::Setup) -> Self {
+        let run = &setup.run;
         Self {
-            capacity: scenario.capacity,
-            defense: scenario.defense(point.lane),
-            plan: scenario.plan(point, 0),
+            capacity: setup.service.capacity,
+            defense: setup.defense.clone(),
+            plan: setup.plan(run.seed),
             warmup: span(run.warmup),
             delay: span(run.delay),
             ring: span(run.ring),
             ring_timeout: span(run.ring_timeout),
-            redial: scenario.redial.map(span),
+            redial: setup.redial().map(span),
             ties: TieOrder::default(),
         }
     }
