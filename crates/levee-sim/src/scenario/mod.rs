@@ -173,12 +173,18 @@ pub struct ModelSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
-    /// The paper with random arrivals, and each draw made once.
+    /// The scenario as it is: random arrivals, and each draw made once.
     #[default]
     Corrected,
-    /// Its text to the letter.
+    /// The paper's text to the letter. It differs from [`Preset::Corrected`] in this:
+    ///
+    /// 1. An admitted call is passed on at the end of its round if it was not dropped before, not at once.
+    /// 2. `T_S` is 100 ms, whatever the scenario says.
+    /// 3. `PMod` is 0 at the start of a round, whatever the scenario says.
+    ///
+    /// Arrivals stay random: the text takes its rate from Erlang's formula, which presumes a Poisson process.
     Paper,
-    /// The model that was released with it.
+    /// The model that was released with the paper, with its [`Quirks`](crate::model::sip::Quirks).
     AsReleased,
 }
 

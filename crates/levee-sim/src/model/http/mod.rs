@@ -196,6 +196,12 @@ impl Http {
         self.served_s.clear();
     }
 
+    /// When its runs are over: the horizon of the [`Simulation`](crate::engine::Simulation).
+    #[must_use]
+    pub fn end(&self) -> Time {
+        Time::ZERO + span(self.setup.plan.until)
+    }
+
     fn new_front(&self) -> Result<Option<Selective>, ConfigError> {
         let defense = self.setup.defense.clone();
         defense

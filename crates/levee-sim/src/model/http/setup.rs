@@ -18,27 +18,27 @@ pub const ATTACKERS_MAX: u32 = 1 << 20;
 /// The keys of a scenario file are in brackets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
-    /// `k`, the connections that the server holds at once: workers, threads or connection slots. [`service.capacity`]
+    /// `k`, the connections that the server holds at once: workers, threads or connection slots. Key `service.capacity`.
     pub capacity: u32,
-    /// Further connections that the kernel keeps until a place is free; 0 refuses them. [`service.backlog`]
+    /// Further connections that the kernel keeps until a place is free; 0 refuses them. Key `service.backlog`.
     pub backlog: u32,
-    /// Bytes of a response that the kernel takes off the server's hands: the rest of it keeps the place. [`service.send_buffer`]
+    /// Bytes of a response that the kernel takes off the server's hands: the rest of it keeps the place. Key `service.send_buffer`.
     pub send_buffer: u32,
-    /// The most bytes that one read or write moves; not 0. [`service.segment`]
+    /// The most bytes that one read or write moves; not 0. Key `service.segment`.
     pub segment: u32,
-    /// Timeouts of whoever holds the clients' connections, server or front. [`lane.timeouts`]
+    /// Timeouts of whoever holds the clients' connections, server or front. Key `lane.timeouts`.
     pub timeouts: Timeouts,
-    /// The selective policy in front; without one clients reach the server directly. [`lane.defense`, `defense`]
+    /// The selective policy in front; without one clients reach the server directly. Key `lane.defense` or table `defense`.
     pub defense: Option<selective::Config>,
-    /// When a connection counts as INCALL. [`lane.in_call`]
+    /// When a connection counts as INCALL. Key `lane.in_call`.
     pub in_call: InCall,
-    /// One way through the network. [`run.delay`]
+    /// One way through the network. Key `run.delay`.
     pub delay: Span,
-    /// Clients that begin before it are not counted. [`run.warmup`]
+    /// Clients that begin before it are not counted. Key `run.warmup`.
     pub count_from: Time,
-    /// Who comes when. Durations of honest arrivals are the times that the server works on their requests
-    /// [`honest.duration`]; rates come from `honest.rate` and `attack.share`, or with [`Attack::fixed`] the attackers' is 0.
-    /// `callers` are source addresses [`honest.callers`, `attack.callers`]. Run `i` takes the seed plus `i`.
+    /// Who comes when. Durations of honest arrivals are the times that the server works on their requests (key `honest.duration`);
+    /// rates come from `honest.rate` and `attack.share`, and with [`Attack::fixed`] that of attackers is 0; callers are source
+    /// addresses (keys `honest.callers`, `attack.callers`). Run `i` takes the seed plus `i`.
     pub plan: Plan,
     /// What honest clients send and ask for.
     pub clients: Clients,
@@ -49,23 +49,23 @@ pub struct Setup {
 /// Honest clients: one request on a connection each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clients {
-    /// Bytes of the request line and headers; not 0. [`honest.headers`]
+    /// Bytes of the request line and headers; not 0. Key `honest.headers`.
     pub headers: u32,
-    /// In how many pieces they come; at least 1. [`honest.header_pieces`]
+    /// In how many pieces they come; at least 1. Key `honest.header_pieces`.
     pub header_pieces: u32,
-    /// Bytes of the request's body; 0 for none. [`honest.body`]
+    /// Bytes of the request's body; 0 for none. Key `honest.body`.
     pub body: u32,
-    /// Bytes of the response. [`honest.response`]
+    /// Bytes of the response. Key `honest.response`.
     pub response: u32,
-    /// Bandwidth. [`honest.bandwidth`]
+    /// Bandwidth. Key `honest.bandwidth`.
     pub bandwidth: Bandwidth,
-    /// Some that have another. [`honest.slow`]
+    /// Some that have another. Key `honest.slow`.
     pub slow: Option<Slow>,
-    /// Closes the connection when it has no complete response after this time. [`honest.patience`]
+    /// Closes the connection when it has no complete response after this time. Key `honest.patience`.
     pub patience: Option<Span>,
-    /// Tries again how often, when a try fails. [`honest.retry.most`]
+    /// Tries again how often, when a try fails. Key `honest.retry.most`.
     pub retries: u16,
-    /// And how long after that. [`honest.retry.wait`]
+    /// And how long after that. Key `honest.retry.wait`.
     pub retry_wait: Span,
 }
 
@@ -98,39 +98,39 @@ pub struct Slow {
 /// What an attacker does with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttackKind {
-    /// Opens it and is silent. [`"connect"`]
+    /// Opens it and is silent. `attack.kind = "connect"`.
     Connect,
-    /// Sends headers without end. [`"slowloris"`]
+    /// Sends headers without end. `attack.kind = "slowloris"`.
     Slowloris(Drip),
-    /// Sends headers at once, then a body without end (R.U.D.Y.). [`"slow-post"`]
+    /// Sends headers at once, then a body without end (R.U.D.Y.). `attack.kind = "slow-post"`.
     SlowPost(Drip),
-    /// Sends a request and reads the response through a tiny window. [`"slow-read"`]
+    /// Sends a request and reads the response through a tiny window. `attack.kind = "slow-read"`.
     SlowRead(Drip),
-    /// Sends requests and reads responses as an honest client does. [`"get-flood"`]
+    /// Sends requests and reads responses as an honest client does. `attack.kind = "get-flood"`.
     GetFlood,
 }
 
 /// So many bytes in such a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drip {
-    /// The time; at least [`PAUSE_MIN`]. [`attack.every`]
+    /// The time; at least [`PAUSE_MIN`]. Key `attack.every`.
     pub every: Span,
-    /// The bytes; not 0. [`attack.bytes`]
+    /// The bytes; not 0. Key `attack.bytes`.
     pub bytes: u32,
 }
 
 /// The attack.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attack {
-    /// What an attacker does. [`attack.kind`]
+    /// What an attacker does. Key `attack.kind`.
     pub kind: AttackKind,
-    /// A fixed number of attackers, beside those that the plan brings. [`attack.attackers`]
+    /// A fixed number of attackers, beside those that the plan brings. Key `attack.attackers`.
     pub fixed: Option<Fixed>,
-    /// An attacker whose connection is over connects again after this time; never without it. At least [`PAUSE_MIN`]. [`attack.redial`]
+    /// An attacker whose connection is over connects again after this time; never without it. At least [`PAUSE_MIN`]. Key `attack.redial`.
     pub redial: Option<Span>,
-    /// Bytes of the response that it asks for, where it sends a whole request. [`attack.response`]
+    /// Bytes of the response that it asks for, where it sends a whole request. Key `attack.response`.
     pub response: u32,
-    /// How long the server works on such a request. [`attack.service`]
+    /// How long the server works on such a request. Key `attack.service`.
     pub service: Span,
 }
 
@@ -139,21 +139,21 @@ pub struct Attack {
 pub struct Fixed {
     /// How many; at most [`ATTACKERS_MAX`].
     pub attackers: u32,
-    /// They first connect at times uniform in this. [`attack.ramp`]
+    /// They first connect at times uniform in this. Key `attack.ramp`.
     pub ramp: Span,
 }
 
 /// When a connection becomes INCALL for the policy; before that it is WAITING.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InCall {
-    /// When its request is complete. A request that never gets complete keeps the factor `waiting`, however old it is. [`"request"`]
+    /// When its request is complete. A request that never gets complete keeps the factor `waiting`, however old it is. `in_call = "request"`.
     #[default]
     Request,
-    /// When it is passed on: its age counts from the start, whatever it is doing. [`"accept"`]
+    /// When it is passed on: its age counts from the start, whatever it is doing. `in_call = "accept"`.
     Accept,
 }
 
-/// Timeouts of a web server. Without any, a connection is never cut.
+/// Timeouts of a web server. Without any, a connection is never cut. The keys of a `timeouts` table have the names of the fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Timeouts {
     /// Until the headers are complete, from the accept.
@@ -168,7 +168,8 @@ pub struct Timeouts {
     pub between_writes: Option<Span>,
 }
 
-/// A time for a whole phase, which may grow with what comes (Apache's `mod_reqtimeout`).
+/// A time for a whole phase, which may grow with what comes (Apache's `mod_reqtimeout`). In a file `"20s"`, or
+/// `{ initial = "20s", min_rate = 500, most = "40s" }`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Deadline {
     /// The time.
