@@ -7,6 +7,7 @@
 
 pub mod estimate;
 pub mod measure;
+pub mod query;
 pub mod report;
 pub mod trial;
 

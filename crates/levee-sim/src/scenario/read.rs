@@ -146,13 +146,13 @@ impl<'d, 't> Reader<'d, 't> {
         &mut self,
         key: &str,
         lists: &[&str],
-        check: impl Fn(&mut Self, &Variant<'d, 't>, R) -> Option<T>,
+        check: impl Fn(&mut Self, &Variant<'d, 't>, &R) -> Option<T>,
     ) -> Result<Choices<'d, 't, T>, Problems> {
         let mut choices = Vec::new();
         let mut problems: Vec<Problem> = Vec::new();
         for variant in self.document.variants(key, lists, POINTS_MAX)? {
             match variant.read::<R>() {
-                Ok(raw) => choices.extend(check(self, &variant, raw).map(|value| Choice {
+                Ok(raw) => choices.extend(check(self, &variant, &raw).map(|value| Choice {
                     value,
                     at: at(key, &variant),
                     variant,
@@ -174,7 +174,7 @@ impl<'d, 't> Reader<'d, 't> {
         &mut self,
         key: &str,
         lists: &[&str],
-        check: impl Fn(&mut Self, &Variant<'d, 't>, R) -> Option<T>,
+        check: impl Fn(&mut Self, &Variant<'d, 't>, &R) -> Option<T>,
     ) -> Result<Choices<'d, 't, Option<T>>, Problems> {
         if self.document.has(key) {
             return self.table(key, lists, |reader, variant, raw| {
@@ -216,7 +216,7 @@ impl<'d, 't> Reader<'d, 't> {
         }
     }
 
-    fn service(&mut self, at: &Variant<'d, 't>, raw: RawService) -> Option<Service> {
+    fn service(&mut self, at: &Variant<'d, 't>, raw: &RawService) -> Option<Service> {
         let remedy = "give the number of calls that the server can hold";
         self.range(at, "capacity", raw.capacity.into(), (1.0, 1e6), remedy);
         Some(Service {
@@ -225,7 +225,7 @@ impl<'d, 't> Reader<'d, 't> {
         })
     }
 
-    fn honest(&mut self, at: &Variant<'d, 't>, raw: RawHonest) -> Option<RawCallers> {
+    fn honest(&mut self, at: &Variant<'d, 't>, raw: &RawHonest) -> Option<RawCallers> {
         match raw.rate {
             RawRate::PerSecond(rate) => {
                 let remedy = "write it as \"3.1/s\", or \"40/m\" for a slower one";
@@ -322,7 +322,7 @@ impl<'d, 't> Reader<'d, 't> {
         }
     }
 
-    fn attack(&mut self, at: &Variant<'d, 't>, raw: RawAttack) -> Option<RawAttackers> {
+    fn attack(&mut self, at: &Variant<'d, 't>, raw: &RawAttack) -> Option<RawAttackers> {
         let redial = raw.redial.map(std);
         if let Some(redial) = redial {
             let remedy = "give a time such as \"200ms\", or leave it out: attackers then call once";
@@ -374,7 +374,7 @@ impl<'d, 't> Reader<'d, 't> {
         }))
     }
 
-    fn run(&mut self, at: &Variant<'d, 't>, raw: RawRun) -> Option<Run> {
+    fn run(&mut self, at: &Variant<'d, 't>, raw: &RawRun) -> Option<Run> {
         let run = Run {
             time: std(raw.time),
             warmup: std(raw.warmup),
@@ -403,10 +403,10 @@ impl<'d, 't> Reader<'d, 't> {
         Some(run)
     }
 
-    fn model(&mut self, _: &Variant<'d, 't>, raw: RawModel) -> Option<ModelSettings> {
+    fn model(&mut self, _: &Variant<'d, 't>, raw: &RawModel) -> Option<ModelSettings> {
         Some(ModelSettings {
             preset: raw.preset,
-            quirks: raw.quirks,
+            quirks: raw.quirks.clone(),
         })
     }
 
@@ -468,7 +468,7 @@ impl<'d, 't> Reader<'d, 't> {
         key: &str,
         name: Option<&str>,
     ) -> Result<Vec<LaneChoice<'d, 't>>, Problems> {
-        let same = |_: &mut Self, _: &Variant<'d, 't>, config: RawDefense| Some(config);
+        let same = |_: &mut Self, _: &Variant<'d, 't>, config: &RawDefense| Some(config.clone());
         let choices = self.table(key, LISTS_OF_DEFENSE, same)?;
         let lane = |choice: Choice<'d, 't, Config>| LaneChoice {
             name: name.map_or_else(|| lane_name(Some(&choice.value)), str::to_owned),
