@@ -72,7 +72,7 @@ use self::front::Front;
 pub use self::message::{Message, Role, Signal};
 use self::observables::Frozen;
 use self::server::Server;
-pub use self::setup::{Preset, Quirks, Setup};
+pub use self::setup::{Quirks, Setup};
 use self::tally::Tallies;
 use crate::engine::{ActorId, Link, LinkId, Model, Scheduler};
 #[cfg(doc)]

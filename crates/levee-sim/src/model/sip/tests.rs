@@ -8,7 +8,7 @@ use levee_policy::selective::{Config, Forward, Kind as Defense, MaxDuration, Str
 use super::*;
 use crate::engine::{Simulation, TieOrder};
 use crate::model::Observed;
-use crate::schedule::{Arrivals, Durations, Plan, Stream};
+use crate::schedule::{Arrivals, Calls, Durations, Plan, Stream};
 
 /// The paper's server and calls: 24 lines, mean 5 s, 40 s, with this rate of all calls and share of attackers.
 fn paper(rate: f64, share: f64, defense: Option<Config>) -> Setup {
@@ -18,12 +18,12 @@ fn paper(rate: f64, share: f64, defense: Option<Config>) -> Setup {
         defense,
         plan: Plan {
             honest: Stream {
-                rate: rate * (1.0 - share),
+                calls: Calls::Rate(rate * (1.0 - share)),
                 durations: Some(Durations::Exponential(mean)),
                 callers: 100_000_000,
             },
             attacker: Stream {
-                rate: rate * share,
+                calls: Calls::Rate(rate * share),
                 durations: None,
                 callers: 100_000_000,
             },
