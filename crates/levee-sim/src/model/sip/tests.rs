@@ -8,6 +8,7 @@ use levee_policy::selective::{Config, Forward, Kind as Defense, MaxDuration, Str
 use super::*;
 use crate::engine::{Simulation, TieOrder};
 use crate::model::Observed;
+use crate::scenario::Preset;
 use crate::schedule::{Arrivals, Calls, Durations, Plan, Stream};
 
 /// The paper's server and calls: 24 lines, mean 5 s, 40 s, with this rate of all calls and share of attackers.
