@@ -2,6 +2,7 @@
 //!
 //! - [`engine`]: virtual time, the queue of messages under way, links with delay.
 //! - [`scenario`]: the file that says what is attacked how, and defended how.
+//! - [`model`]: the actors around a defence.
 //! - [`schedule`]: who calls when, for how long; the same for a model and for a real run.
 //! - [`fit`]: from call records to a law of durations and to settings.
 //!
@@ -10,5 +11,6 @@
 pub mod engine;
 pub mod erlang;
 pub mod fit;
+pub mod model;
 pub mod scenario;
 pub mod schedule;

@@ -5,6 +5,11 @@
 //!
 //! It knows no model: use it on your own.
 
+pub mod estimate;
+pub mod measure;
+pub mod report;
 pub mod trial;
 
+pub use estimate::{Estimate, Settings, Target};
+pub use measure::{Measure, MeasureError, Row};
 pub use trial::{Execution, Observable, Trial};

@@ -216,7 +216,7 @@ mod tests {
             let (_, cells) = cells(family, 1e-3);
             let mut rng = Pcg64::seed_from_u64(1);
             let mut counts = vec![0; cells.edges.len()];
-            let (runs, calls) = (4_000, 1_000u32);
+            let (runs, calls) = (2_000, 1_000u32);
             let beyond = (0..runs)
                 .filter(|_| {
                     let far = cells.replicate(calls.into(), &mut counts, &mut rng);
@@ -246,7 +246,7 @@ mod tests {
             for _ in 0..250 {
                 sample.add((draw(&law, &mut rng) / 5.0) as u64);
             }
-            let p = estimate::one(&sample, Family::Gamma, run)
+            let p = estimate::one(&sample, Family::Gamma, Some(run))
                 .distance
                 .p_value
                 .unwrap();
@@ -274,8 +274,8 @@ mod tests {
         let mut rng = Pcg64::seed_from_u64(2);
         let mut sample = Sample::new(1.0, Rounding::Down);
         (0..3_000).for_each(|_| sample.add(draw(&law, &mut rng) as u64));
-        let wrong = estimate::one(&sample, Family::Exponential, 1).distance;
-        let right = estimate::one(&sample, Family::Lognormal, 1).distance;
+        let wrong = estimate::one(&sample, Family::Exponential, Some(1)).distance;
+        let right = estimate::one(&sample, Family::Lognormal, Some(1)).distance;
         assert_eq!(wrong.p_value, Some(0.001));
         assert!(right.p_value.unwrap() > 0.01, "{right:?}");
         assert!(wrong.ks > 4.0 * right.ks, "{wrong:?} {right:?}");

@@ -58,13 +58,15 @@ pub struct Parameter {
 /// Fits all families, the one with the smallest AIC first.
 #[must_use]
 pub(super) fn all(sample: &Sample, seed: u64) -> Vec<Fit> {
-    let mut fits = Family::ALL.map(|family| one(sample, family, seed)).to_vec();
+    let mut fits = Family::ALL
+        .map(|family| one(sample, family, Some(seed)))
+        .to_vec();
     fits.sort_by(|a, b| a.aic.total_cmp(&b.aic));
     fits
 }
 
-/// Fits one family.
-pub(super) fn one(sample: &Sample, family: Family, seed: u64) -> Fit {
+/// Fits one family. Without a seed there is no p-value.
+pub(super) fn one(sample: &Sample, family: Family, seed: Option<u64>) -> Fit {
     let climb = Climb {
         sample,
         family,
@@ -96,7 +98,7 @@ pub(super) fn one(sample: &Sample, family: Family, seed: u64) -> Fit {
         log_likelihood,
         aic: 2.0 * parameters - 2.0 * log_likelihood,
         bic: parameters * libm::log(n) - 2.0 * log_likelihood,
-        distance: distance::measure(sample, family, at, converged.then_some(seed)),
+        distance: distance::measure(sample, family, at, seed.filter(|_| converged)),
         law,
         converged,
     }
@@ -314,7 +316,7 @@ mod tests {
                 .chain([(0.001, Rounding::Nearest), (1.0, Rounding::Difference)])
             {
                 let sample = sample(law, 3_000, grain, rounding, 10 + i as u64);
-                let fit = one(&sample, law.family(), 1);
+                let fit = one(&sample, law.family(), None);
                 assert!(fit.converged, "{law:?}");
                 for (found, (name, truth)) in fit.parameters.iter().zip(law.parameters()) {
                     assert!(found.error > 0.0 && found.error < truth.abs() / 2.0);
@@ -335,7 +337,7 @@ mod tests {
     #[test]
     fn the_exponential_has_its_closed_form() {
         let sample = sample(&LAWS[0], 2_000, 1e-6, Rounding::Nearest, 3);
-        let fit = one(&sample, Family::Exponential, 1);
+        let fit = one(&sample, Family::Exponential, None);
         // Half the width of a bin.
         assert!((fit.mean / sample.mean() - 1.0).abs() < 5e-4);
         assert!((fit.mean_error / (fit.mean / 2_000f64.sqrt()) - 1.0).abs() < 1e-3);
@@ -358,7 +360,7 @@ mod tests {
         let mut squares = [0.0; 2];
         for seed in 0..runs {
             let sample = sample(&law, 300, 20.0, Rounding::Down, seed);
-            let fit = one(&sample, Family::Gamma, 1);
+            let fit = one(&sample, Family::Gamma, None);
             for (i, (found, (_, truth))) in fit.parameters.iter().zip(law.parameters()).enumerate()
             {
                 // On the logarithm, where the estimate is closest to normal.
@@ -408,7 +410,7 @@ mod tests {
             (0..bin.n).for_each(|_| cut.add(bin.low));
         }
         assert!(cut.len() < all.len() * 4 / 5, "no test without zeros");
-        let fit = one(&cut, Family::Gamma, 1);
+        let fit = one(&cut, Family::Gamma, None);
         for (found, (name, truth)) in fit.parameters.iter().zip(law.parameters()) {
             assert!(
                 (found.value - truth).abs() < 5.0 * found.error,
@@ -422,7 +424,7 @@ mod tests {
         let mut sample = Sample::new(1.0, Rounding::Down);
         (0..100).for_each(|_| sample.add(60));
         for family in [Family::Lognormal, Family::Gamma, Family::Weibull] {
-            let fit = one(&sample, family, 1);
+            let fit = one(&sample, family, None);
             assert!(!fit.converged && fit.log_likelihood.is_finite(), "{fit:?}");
             assert_eq!(fit.distance.p_value, None);
         }

@@ -14,7 +14,7 @@ const PLACES_MAX: u32 = 1_000_000;
 /// What a scenario takes for a mean, in seconds, and for a `sigma` or `shape`.
 const MEAN: (f64, f64) = (0.001, 86_400.0);
 const SIGMA_MAX: f64 = 5.0;
-const SHAPE: (f64, f64) = (0.05, 100.0);
+const SHAPE: (f64, f64) = (0.1, 100.0);
 
 /// The fewest places at which Erlang's formula lets at most [`BLOCKING`] of the calls find none.
 pub(super) fn places(erlang: f64) -> u32 {

@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-use rand_core::Rng;
+use rand_core::{Rng, SeedableRng as _};
 use rand_pcg::Pcg64;
 
 use super::*;
@@ -382,38 +382,73 @@ fn an_open_quote_does_not_take_in_the_whole_file() {
     assert!(matches!(error, FitError::TooLong { line: 13 }), "{error:?}");
 }
 
+/// The settings, read back by the parsers of scenarios and of defences.
+fn pasted(report: &Report) -> (crate::scenario::Setup, levee_policy::selective::DropFactor) {
+    let none = |_: &str| Err(io::Error::other("no file"));
+    let text = settings::scenario(report);
+    let scenario = crate::scenario::Scenario::parse("fit.toml", &text, &none)
+        .unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let setup = scenario.points[0].setup.clone();
+    let table = format!("d = {}", settings::drop_factor(report));
+    let mut parsed: BTreeMap<String, levee_policy::selective::DropFactor> =
+        toml::from_str(&table).unwrap();
+    (setup, parsed.remove("d").unwrap())
+}
+
 #[test]
 fn the_settings_are_a_scenario_and_a_defence() {
-    use crate::scenario::Scenario;
-    use levee_policy::Span;
-    use levee_policy::selective::DropFactor;
-
-    let none = |_: &str| Err(io::Error::other("no file"));
     let undated: String = (1..=12).map(|i| format!("{}\n", i * 10)).collect();
     for text in [asterisk(), format!("billsec\n{undated}")] {
         let report = read(&text, &Options::default()).unwrap();
-        let settings = settings::scenario(&report);
-        let scenario = Scenario::parse("fit.toml", &settings, &none)
-            .unwrap_or_else(|e| panic!("{e}\n{settings}"));
-        let mean = scenario.durations[0].durations.mean().as_secs_f64();
-        assert!((mean / report.best().unwrap().mean - 1.0).abs() < 1e-3);
-        let table = format!("d = {}", settings::drop_factor(&report));
-        let parsed: BTreeMap<String, DropFactor> = toml::from_str(&table).unwrap();
-        assert_eq!(
-            parsed["d"],
-            scenario.lanes[0].defense.as_ref().unwrap().drop_factor
-        );
+        let (setup, drop_factor) = pasted(&report);
+        assert_eq!(setup.defense.unwrap().drop_factor, drop_factor);
         let expected = report.sample.mean() + report.ring.unwrap_or_default();
-        assert_eq!(
-            parsed["d"].mean_call,
-            Span::from_secs_f64(expected).unwrap()
-        );
-        if let Some(Arrivals { busy, .. }) = report.arrivals {
-            // Twelve calls in less than an hour, 65 s of talk and 5 s of ringing each.
-            assert!(
-                (busy.erlang * busy.seconds - 12.0 * 70.0).abs() < 1e-6,
-                "{busy:?}"
-            );
+        let mean_call = drop_factor.mean_call.as_secs_f64();
+        assert!((mean_call - expected).abs() < 0.05);
+        match report.arrivals {
+            None => assert_eq!(setup.service.capacity, 24),
+            Some(Arrivals { busy, places }) => {
+                // Twelve calls in less than an hour, 65 s of talk and 5 s of ringing each.
+                assert!((busy.erlang * busy.seconds - 12.0 * 70.0).abs() < 1e-6);
+                assert_eq!(setup.service.capacity, places);
+                assert_eq!(setup.run.ring.as_secs_f64(), 5.0);
+                let rate = 12.0 / busy.seconds;
+                assert!(
+                    (setup.honest.rate / rate - 1.0).abs() < 1e-3,
+                    "{}",
+                    setup.honest.rate
+                );
+            }
         }
     }
+}
+
+#[test]
+fn each_family_is_pasted_as_it_was_fitted() {
+    use crate::schedule::Durations;
+
+    let mut seen = std::collections::BTreeSet::new();
+    for (i, truth) in law::tests::LAWS.iter().enumerate() {
+        let mut rng = Pcg64::seed_from_u64(70 + i as u64);
+        let mut text = String::from("billmsec\n");
+        for _ in 0..2_000 {
+            writeln!(text, "{}", (draw(truth, &mut rng) * 1e3).round()).unwrap();
+        }
+        let report = read(&text, &Options::default()).unwrap();
+        assert_eq!(report.sample.grain(), 1e-3);
+        let best = report.best().unwrap();
+        seen.insert(best.law.family());
+        let durations = pasted(&report).0.honest.durations;
+        let close = |a: f64, b: f64| (a / b - 1.0).abs() < 2e-3;
+        assert!(close(durations.mean().as_secs_f64(), best.mean));
+        let same = match (best.law, durations) {
+            (Law::Exponential { .. }, Durations::Exponential(_)) => true,
+            (Law::Lognormal { sigma: a, .. }, Durations::Lognormal { sigma: b, .. })
+            | (Law::Gamma { shape: a, .. }, Durations::Gamma { shape: b, .. })
+            | (Law::Weibull { shape: a, .. }, Durations::Weibull { shape: b, .. }) => close(a, b),
+            _ => false,
+        };
+        assert!(same, "{best:?}");
+    }
+    assert!(seen.len() >= 3, "{seen:?}");
 }
