@@ -104,7 +104,7 @@ fn shares(setup: &Setup, quirks: Quirks, runs: u64) -> Result<[f64; 4], Unsuppor
     let mut squares = 0.0;
     for run in 0..runs {
         simulation.restart(|model| model.restart(run));
-        simulation.run();
+        simulation.run().expect("within limits");
         let of = |index| simulation.model.observe(end, index);
         let share = [1, 2, 3].map(|index| of(index) / of(0));
         squares += share[0] * share[0];
