@@ -4,5 +4,7 @@
 mod agree;
 mod errors;
 mod reference;
+mod replay;
+mod targets;
 mod trace;
 mod values;
