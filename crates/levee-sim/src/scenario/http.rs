@@ -1,7 +1,7 @@
 //! What a scenario says of an HTTP service beyond what it says of any: keys, defaults, and the model's setup from them.
 
 use levee_config::Variant;
-use levee_policy::{Span, Time};
+use levee_policy::Span;
 use serde::Deserialize;
 
 use super::raw::{RawAttack, RawHonest, RawLane, RawService};
@@ -82,7 +82,7 @@ impl Setup {
             defense: self.defense.clone(),
             in_call: own.in_call,
             delay: span(self.run.delay),
-            count_from: Time::ZERO + span(self.run.warmup),
+            warmup: span(self.run.warmup),
             plan: self.plan(self.run.seed),
             clients: own.clients,
             attack: http::Attack {
