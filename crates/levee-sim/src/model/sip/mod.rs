@@ -56,6 +56,7 @@ mod calls;
 mod front;
 mod message;
 mod observables;
+pub mod released;
 mod server;
 mod setup;
 mod tally;

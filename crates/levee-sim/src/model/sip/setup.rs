@@ -35,7 +35,7 @@ pub struct Setup {
     pub ties: TieOrder,
 }
 
-/// Where the released model departs from the paper's text, one switch each: quirks (a) to (j) in their order.
+/// Where the released model departs from the paper's text, one switch each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quirks {
     /// (a) The victim is drawn twice: the call that is removed and the one that is told are independent draws.
@@ -58,6 +58,11 @@ pub struct Quirks {
     pub last_in_first_out: bool,
     /// (j) All WAITING calls ring from the end of the round, and the server has them INCALL before their callers do.
     pub rings_from_round_end: bool,
+    /// (k) The drop factor past the mean is `floor(waiting + exp(..))`: its scale is 1, not 0.453.
+    pub drop_factor_truncated: bool,
+    /// (l) A caller that is told of its drop before it is connected takes no notice; if RINGING is under way it is connected all
+    /// the same, to nobody, and counts as complete.
+    pub setup_drop_unheard: bool,
 }
 
 impl Quirks {
@@ -73,6 +78,8 @@ impl Quirks {
         even_arrivals: false,
         last_in_first_out: false,
         rings_from_round_end: false,
+        drop_factor_truncated: false,
+        setup_drop_unheard: false,
     };
 
     /// All of them: the released model.
@@ -87,6 +94,8 @@ impl Quirks {
         even_arrivals: true,
         last_in_first_out: true,
         rings_from_round_end: true,
+        drop_factor_truncated: true,
+        setup_drop_unheard: true,
     };
 }
 

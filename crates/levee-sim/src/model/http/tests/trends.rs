@@ -169,9 +169,7 @@ fn age_tells_those_who_stay_and_state_those_who_come_back() {
 /// connection, so a held one lasts for its time H with E[exp(-H e/k)], e the drops a second.
 fn mean_field(setup: &Setup, outside: impl Fn(f64) -> f64, lasts: impl Fn(f64) -> f64) -> f64 {
     let k = f64::from(setup.capacity);
-    let Calls::Rate(honest) = setup.plan.honest.calls else {
-        panic!("a rate");
-    };
+    let honest = setup.plan.honest.calls.rate();
     let round = selective::ROUND.as_secs_f64();
     let mut share = 0.5;
     for _ in 0..200 {
