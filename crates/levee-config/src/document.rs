@@ -241,6 +241,13 @@ impl<'t> Document<'t> {
 /// serde's messages read "found, expected …".
 fn halves(message: &str) -> (String, String) {
     let message = message.trim_end();
+    // What the TOML crate says of an enum.
+    if message == "wanted string or table" {
+        return (
+            "another kind of value".to_owned(),
+            "one of its names in quotes".to_owned(),
+        );
+    }
     match message.split_once(", expected ") {
         Some((found, expected)) => (found.to_owned(), plain_type(expected).to_owned()),
         None => (message.to_owned(), String::new()),

@@ -45,6 +45,11 @@ pub struct Progress {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
+    /// A service that there is no live front for.
+    #[error(
+        "a service of kind \"http\" cannot be run for real: there is no live front for it yet; `levee check` predicts it, or take service.kind = \"sip\""
+    )]
+    Http,
     /// The machine refused.
     #[error("lane `{lane}` could not run on loopback")]
     Lane {
@@ -87,6 +92,9 @@ pub fn run(
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Runs, LabError> {
     let points = &scenario.points;
+    if points.iter().any(|point| point.setup.http.is_some()) {
+        return Err(LabError::Http);
+    }
     let mut waiting: VecDeque<(usize, u32)> = points
         .iter()
         .enumerate()

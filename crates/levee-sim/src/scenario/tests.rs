@@ -40,6 +40,96 @@ fn with(from: &str, to: &str) -> String {
     GOOD.replacen(from, to, 1)
 }
 
+const HTTP: &str = r#"[service]
+kind = "http"
+capacity = 150
+backlog = 0
+
+[[lane]]
+name = "bare"
+timeouts = "nginx"
+in_call = "accept"
+
+[honest]
+rate = "10/s"
+duration = { kind = "exponential", mean = "50ms" }
+headers = 500
+bandwidth = { up = 1000.0 }
+slow = { share = 0.1, up = 10.0, down = 10.0 }
+patience = "10s"
+retry = { most = 2, wait = "1s" }
+
+[attack]
+kind = "slowloris"
+attackers = 200
+redial = "1s"
+bytes = 10
+
+[run]
+time = "120s"
+delay = "1ms"
+"#;
+
+fn http(from: &str, to: &str) -> String {
+    assert!(HTTP.contains(from), "{from}");
+    HTTP.replacen(from, to, 1)
+}
+
+#[test]
+fn an_http_service_is_what_its_model_takes() {
+    use crate::model::http::{AttackKind, Deadline, InCall};
+    use levee_policy::Span;
+    let setup = &parse(HTTP).unwrap().points[0].setup;
+    let model = setup.http_model().unwrap();
+    assert_eq!(model.check(), Ok(()));
+    assert_eq!((model.capacity, model.backlog), (150, 0));
+    assert_eq!(model.in_call, InCall::Accept);
+    let minute = Some(Deadline::fixed(Span::from_secs(60)));
+    assert_eq!((model.timeouts.header, model.timeouts.body), (minute, None));
+    let clients = &model.clients;
+    assert_eq!(
+        (clients.bandwidth.up, clients.bandwidth.down),
+        (1_000.0, f64::INFINITY)
+    );
+    assert_eq!(
+        (clients.retries, clients.retry_wait),
+        (2, Span::from_secs(1))
+    );
+    assert_eq!(
+        (clients.slow.unwrap().share, clients.patience),
+        (0.1, Some(Span::from_secs(10)))
+    );
+    let AttackKind::Slowloris(drip) = model.attack.kind else {
+        panic!("{:?}", model.attack);
+    };
+    assert_eq!((drip.every, drip.bytes), (Span::from_secs(15), 10));
+    // All attackers come by the plan, as in a SIP scenario.
+    assert_eq!(
+        (model.attack.fixed, model.attack.redial),
+        (None, Some(Span::from_secs(1)))
+    );
+    let attackers = model.plan.schedule().filter(|a| a.kind == Kind::Attacker);
+    assert_eq!(attackers.count(), 200);
+    assert_eq!(parse(GOOD).unwrap().points[0].setup.http_model(), None);
+}
+
+#[test]
+fn http_is_swept_too() {
+    assert_eq!(
+        at(&http(
+            "\"nginx\"",
+            "[\"nginx\", { header = { initial = [\"5s\", \"9s\"] } }]"
+        )
+        .replace("\"slowloris\"", "[\"slowloris\", \"slow-post\"]"))[..4],
+        [
+            "bare: attack.kind=slowloris lane.timeouts=nginx",
+            "bare: attack.kind=slowloris lane.timeouts=header.initial lane.timeouts.header.initial=5s",
+            "bare: attack.kind=slowloris lane.timeouts=header.initial lane.timeouts.header.initial=9s",
+            "bare: attack.kind=slow-post lane.timeouts=nginx",
+        ]
+    );
+}
+
 /// A list of that many numbers from 0 to below 1, and one of times.
 fn numbers(n: u32) -> String {
     let all: Vec<_> = (0..n)
@@ -247,6 +337,26 @@ fn errors_are_as_people_know_them() {
             query("quatex_file = \"none.quatex\""),
         ),
         ("an unknown key of a query", query("formular = \"a\"")),
+        ("one lane as a table", run("[lane]\nname = \"a\"")),
+        ("a swept service", with("\"sip\"", "[\"sip\", \"http\"]")),
+        ("a key of another service", with("24", "24\nbacklog = 5")),
+        ("an attack on another service", with("\"sip\"", "\"http\"")),
+        (
+            "ringing of a request",
+            http("delay = \"1ms\"", "ring = \"1s\""),
+        ),
+        ("no headers", http("headers = 500", "headers = 0")),
+        ("no bandwidth", http("up = 1000.0", "up = -1.0")),
+        (
+            "patience of nothing",
+            http("patience = \"10s\"", "patience = \"1ms\""),
+        ),
+        ("unknown timeouts", http("\"nginx\"", "\"iis\"")),
+        (
+            "a deadline without time",
+            http("\"nginx\"", "{ header = { min_rate = 500 } }"),
+        ),
+        ("a drip of nothing", http("bytes = 10", "bytes = 0")),
     ];
     let mut found = String::new();
     for (title, text) in cases.into_iter().chain(more) {
@@ -257,7 +367,11 @@ fn errors_are_as_people_know_them() {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, &found).unwrap();
     }
-    assert_eq!(found, std::fs::read_to_string(&path).unwrap());
+    let wanted = std::fs::read_to_string(&path).unwrap();
+    for (found, wanted) in found.split("\n## ").zip(wanted.split("\n## ")) {
+        assert_eq!(found, wanted);
+    }
+    assert_eq!(found.len(), wanted.len());
 }
 
 #[test]
@@ -627,6 +741,9 @@ fn committed_scenarios_are_good() {
         })
         .unwrap_or_else(|e| panic!("{e}"))
     };
+    let names = |s: &Scenario| s.queries.iter().map(|q| q.name.clone()).collect::<Vec<_>>();
+    let slowloris = read("http-slowloris.toml");
+    assert_eq!((slowloris.points.len(), names(&slowloris).len()), (4, 2));
     let queue = read("mmkk.toml");
     let setup = &queue.points[0].setup;
     assert_eq!(
@@ -634,7 +751,6 @@ fn committed_scenarios_are_good() {
         (1, &None, None)
     );
     assert_eq!(setup.calls_per_second(), 4.75);
-    let names = |s: &Scenario| s.queries.iter().map(|q| q.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&queue), ["full", "busy"]);
     let paper = read("sip-paper.toml");
     assert_eq!(names(&paper), ["complete", "incomplete", "unsuccessful"]);
