@@ -88,8 +88,9 @@ impl<'t> Document<'t> {
             let ((path, is_key), (path_in_rest, _)) = (at(original), at(&rest));
             let missing = missing_field(error.message())
                 .map(|field| [&path[..], &[Step::Key(field.into())]].concat());
-            // A required key that was taken out for its own error is not missing.
-            if !missing.is_some_and(|path| removed.contains(&path)) {
+            // A required key that was taken out for its own error is not missing, nor is a list whose value was.
+            let taken_out = |path: Vec<Step>| removed.iter().any(|one| one.starts_with(&path));
+            if !missing.is_some_and(taken_out) {
                 problems.push(self.serde_problem(&error, base, &path, is_key));
             }
             if !remove(&mut rest, &path_in_rest) {

@@ -3,6 +3,8 @@
 //! Pure: text in, a [`Scenario`] or every problem of the text out. docs/scenario.md describes each key. A list in a place
 //! that takes one value is swept, whatever the key: a [`Point`] is one combination, and its [`Setup`] holds single values.
 
+#[cfg(test)]
+mod edits;
 mod questions;
 mod raw;
 mod read;
