@@ -43,7 +43,7 @@ pub struct LaneReport {
     /// The lane's name.
     pub name: String,
     /// The values of what is swept.
-    pub at: BTreeMap<&'static str, AtValue>,
+    pub at: BTreeMap<String, AtValue>,
     /// Runs that are counted together.
     pub runs: u32,
     /// Honest calls of the whole run.
@@ -130,7 +130,7 @@ impl LaneReport {
     #[must_use]
     pub fn new(
         name: String,
-        at: BTreeMap<&'static str, AtValue>,
+        at: BTreeMap<String, AtValue>,
         run: &Run,
         results: &[LaneResult],
     ) -> Self {

@@ -4,9 +4,12 @@
 //! calls or connections from the [`schedule`](crate::schedule) that a live run takes them from. It is made once from a plain
 //! setup and restarted for each run, so that runs allocate nothing.
 
+pub mod http;
 pub mod sip;
 
 use levee_policy::Time;
+
+use crate::engine::{Model, TieOrder};
 
 /// A number that can be read off a run at any moment, or a list of numbers that a run collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,5 +39,57 @@ pub trait Observed {
     fn sample(&self, index: usize) -> &[f64] {
         let _ = index;
         &[]
+    }
+}
+
+/// A model that can be run again and again: what a checker needs.
+pub trait Rerun: Model + Observed + Clone {
+    /// Goes back to the start, for run `run`: what follows depends on `run` alone.
+    fn restart(&mut self, run: u64);
+
+    /// When its runs are over.
+    fn end(&self) -> Time;
+
+    /// Which of two messages of the same instant is served first.
+    fn ties(&self) -> TieOrder {
+        TieOrder::default()
+    }
+}
+
+impl Rerun for sip::Sip {
+    fn restart(&mut self, run: u64) {
+        Self::restart(self, run);
+    }
+
+    fn end(&self) -> Time {
+        Self::end(self)
+    }
+
+    fn ties(&self) -> TieOrder {
+        self.setup().ties
+    }
+}
+
+impl Rerun for sip::released::Released {
+    fn restart(&mut self, run: u64) {
+        Self::restart(self, run);
+    }
+
+    fn end(&self) -> Time {
+        Self::end(self)
+    }
+
+    fn ties(&self) -> TieOrder {
+        Self::ties(self)
+    }
+}
+
+impl Rerun for http::Http {
+    fn restart(&mut self, run: u64) {
+        Self::restart(self, run);
+    }
+
+    fn end(&self) -> Time {
+        Self::end(self)
     }
 }
