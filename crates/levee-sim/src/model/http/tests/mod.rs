@@ -143,18 +143,13 @@ fn without_attackers_it_is_a_loss_system_whatever_the_distribution() {
             setup.plan.honest.durations = Some(durations.clone());
             setup.defense = defense;
             setup.warmup = warm;
-            let names = ["client.refused", "client.attempted"];
-            let rows = runs(&setup, Span::from_secs(1_100), 40, names);
+            let names = ["client.refused", "client.attempted", "server.busy_mean"];
+            let rows = runs(&setup, Span::from_secs(1_100), 20, names);
             let blocked = erlang::blocking(24, 4.75 * 5.0);
-            assert_near(ratio(&rows), blocked, "blocked");
-            let rows = runs(
-                &setup,
-                Span::from_secs(1_100),
-                40,
-                ["server.busy_mean", "time"],
-            );
-            let rows: Vec<_> = rows.iter().map(|r| [r[0], 1.0]).collect();
-            assert_near(ratio(&rows), 4.75 * 5.0 * (1.0 - blocked), "busy");
+            let of_calls: Vec<_> = rows.iter().map(|r| [r[0], r[1]]).collect();
+            assert_near(ratio(&of_calls), blocked, "blocked");
+            let busy: Vec<_> = rows.iter().map(|r| [r[2], 1.0]).collect();
+            assert_near(ratio(&busy), 4.75 * 5.0 * (1.0 - blocked), "busy");
         }
     }
 }
