@@ -15,7 +15,7 @@ use levee_sim::engine::{Simulation, TieOrder};
 use levee_sim::model::http::{
     Attack, AttackKind, Bandwidth, Clients, Drip, Http, InCall, Setup, Timeouts,
 };
-use levee_sim::schedule::{Arrivals, Durations, Plan, Stream};
+use levee_sim::schedule::{Arrivals, Calls, Durations, Plan, Stream};
 
 const CAPACITIES: [u32; 3] = [24, 1_000, 100_000];
 /// By then twelve times as many connections have come as there are places.
@@ -43,7 +43,7 @@ fn lanes() -> [(&'static str, Option<Config>, Timeouts); 4] {
 
 fn setup(capacity: u32, defense: Option<Config>, timeouts: Timeouts) -> Setup {
     let stream = |durations| Stream {
-        rate: f64::from(capacity),
+        calls: Calls::Rate(f64::from(capacity)),
         durations,
         callers: 100_000_000,
     };

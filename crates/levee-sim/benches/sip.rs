@@ -14,7 +14,7 @@ use levee_policy::selective::{Config, Strategy};
 use levee_policy::{Span, Time};
 use levee_sim::engine::{Simulation, TieOrder};
 use levee_sim::model::sip::{Setup, Sip};
-use levee_sim::schedule::{Arrivals, Durations, Plan, Stream};
+use levee_sim::schedule::{Arrivals, Calls, Durations, Plan, Stream};
 
 const CAPACITIES: [u32; 3] = [24, 1_000, 100_000];
 /// By then as many calls have begun as there are lines, twice over.
@@ -38,7 +38,7 @@ fn lanes() -> [(&'static str, Option<Config>); 4] {
 fn setup(capacity: u32, defense: Option<Config>) -> Setup {
     let rate = 1.7 * f64::from(capacity) / 5.0;
     let stream = |durations| Stream {
-        rate: rate / 2.0,
+        calls: Calls::Rate(rate / 2.0),
         durations,
         callers: 100_000_000,
     };

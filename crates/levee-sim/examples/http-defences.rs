@@ -15,12 +15,12 @@ use levee_sim::model::Observed as _;
 use levee_sim::model::http::{
     Attack, AttackKind, Bandwidth, Clients, Drip, Fixed, Http, InCall, Setup, Slow, Timeouts,
 };
-use levee_sim::schedule::{Arrivals, Durations, Plan, Stream};
+use levee_sim::schedule::{Arrivals, Calls, Durations, Plan, Stream};
 
 /// 100 places; 20 honest clients a second that take 0.3 s of work each, a tenth of them on a bad line.
 fn service() -> Setup {
     let stream = |rate, durations| Stream {
-        rate,
+        calls: Calls::Rate(rate),
         durations,
         callers: 100_000_000,
     };
@@ -160,7 +160,7 @@ fn populations() -> Vec<(&'static str, Change)> {
     vec![
         (
             "Attackers come at 20 a second and stay as long as they can; who is refused or dropped does not come back",
-            Box::new(|s: &mut Setup| s.plan.attacker.rate = 20.0),
+            Box::new(|s: &mut Setup| s.plan.attacker.calls = Calls::Rate(20.0)),
         ),
         (
             "400 attackers, each back one second after it was refused or dropped",

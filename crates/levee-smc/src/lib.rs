@@ -5,6 +5,12 @@
 //!
 //! It knows no model: use it on your own.
 
+pub mod estimate;
+pub mod measure;
+pub mod query;
+pub mod report;
 pub mod trial;
 
+pub use estimate::{Estimate, Settings, Target};
+pub use measure::{Measure, MeasureError, Row};
 pub use trial::{Execution, Observable, Trial};

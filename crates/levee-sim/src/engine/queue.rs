@@ -20,8 +20,8 @@ const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
 /// Digits of a time.
 const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
-/// Messages of a block: a few lines of cache.
-const BLOCK: usize = 8;
+/// Messages of a block: with fewer, many pending take longer; with more, each of few has a block of its own to itself.
+const BLOCK: usize = 16;
 /// The end of a chain of blocks.
 const NONE: u32 = u32::MAX;
 

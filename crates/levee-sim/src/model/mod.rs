@@ -9,6 +9,8 @@ pub mod sip;
 
 use levee_policy::Time;
 
+use crate::engine::{Model, TieOrder};
+
 /// A number that can be read off a run at any moment, or a list of numbers that a run collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observable {
@@ -37,5 +39,43 @@ pub trait Observed {
     fn sample(&self, index: usize) -> &[f64] {
         let _ = index;
         &[]
+    }
+}
+
+/// A model that can be run again and again: what a checker needs.
+pub trait Rerun: Model + Observed + Clone {
+    /// Goes back to the start, for run `run`: what follows depends on `run` alone.
+    fn restart(&mut self, run: u64);
+
+    /// When its runs are over.
+    fn end(&self) -> Time;
+
+    /// Which of two messages of the same instant is served first.
+    fn ties(&self) -> TieOrder {
+        TieOrder::default()
+    }
+}
+
+impl Rerun for sip::Sip {
+    fn restart(&mut self, run: u64) {
+        Self::restart(self, run);
+    }
+
+    fn end(&self) -> Time {
+        Self::end(self)
+    }
+
+    fn ties(&self) -> TieOrder {
+        self.setup().ties
+    }
+}
+
+impl Rerun for http::Http {
+    fn restart(&mut self, run: u64) {
+        Self::restart(self, run);
+    }
+
+    fn end(&self) -> Time {
+        Self::end(self)
     }
 }

@@ -56,6 +56,7 @@ mod calls;
 mod front;
 mod message;
 mod observables;
+pub mod released;
 mod server;
 mod setup;
 mod tally;
@@ -72,7 +73,7 @@ use self::front::Front;
 pub use self::message::{Message, Role, Signal};
 use self::observables::Frozen;
 use self::server::Server;
-pub use self::setup::{Preset, Quirks, Setup};
+pub use self::setup::{Quirks, Setup};
 use self::tally::Tallies;
 use crate::engine::{ActorId, Link, LinkId, Model, Scheduler};
 #[cfg(doc)]

@@ -4,7 +4,7 @@ use levee_policy::Span;
 use levee_policy::selective::{Config, ConfigError, Forward, PMOD_START, ROUND, Selective};
 
 use crate::engine::TieOrder;
-use crate::scenario::{Point, Scenario};
+use crate::scenario::{self, Preset};
 use crate::schedule::{Arrivals, Durations, Plan};
 
 /// The seconds of the lab's callers, beyond the ringing time, in which a call that rings at the end may still be answered.
@@ -35,25 +35,7 @@ pub struct Setup {
     pub ties: TieOrder,
 }
 
-/// A reading of the paper.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Preset {
-    /// The scenario as it is: random arrivals, and each draw made once.
-    #[default]
-    Corrected,
-    /// The paper's text to the letter. It differs from [`Preset::Corrected`] in this:
-    ///
-    /// 1. An admitted call is passed on at the end of its round if it was not dropped before, not at once.
-    /// 2. `T_S` is 100 ms, whatever the scenario says.
-    /// 3. `PMod` is 0 at the start of a round, whatever the scenario says.
-    ///
-    /// Arrivals stay random: the text takes its rate from Erlang's formula, which presumes a Poisson process.
-    Paper,
-    /// The model that was released with the paper, with its [`Quirks`].
-    AsReleased,
-}
-
-/// Where the released model departs from the paper's text, one switch each: quirks (a) to (j) in their order.
+/// Where the released model departs from the paper's text, one switch each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quirks {
     /// (a) The victim is drawn twice: the call that is removed and the one that is told are independent draws.
@@ -76,6 +58,11 @@ pub struct Quirks {
     pub last_in_first_out: bool,
     /// (j) All WAITING calls ring from the end of the round, and the server has them INCALL before their callers do.
     pub rings_from_round_end: bool,
+    /// (k) The drop factor past the mean is `floor(waiting + exp(..))`: its scale is 1, not 0.453.
+    pub drop_factor_truncated: bool,
+    /// (l) A caller that is told of its drop before it is connected takes no notice; if RINGING is under way it is connected all
+    /// the same, to nobody, and counts as complete.
+    pub setup_drop_unheard: bool,
 }
 
 impl Quirks {
@@ -91,6 +78,8 @@ impl Quirks {
         even_arrivals: false,
         last_in_first_out: false,
         rings_from_round_end: false,
+        drop_factor_truncated: false,
+        setup_drop_unheard: false,
     };
 
     /// All of them: the released model.
@@ -105,6 +94,8 @@ impl Quirks {
         even_arrivals: true,
         last_in_first_out: true,
         rings_from_round_end: true,
+        drop_factor_truncated: true,
+        setup_drop_unheard: true,
     };
 }
 
@@ -112,23 +103,23 @@ impl Quirks {
 const RELEASED_VARIANCE: f64 = 131_301.0;
 
 impl Setup {
-    /// A point of a scenario. [`Run::scale`](crate::scenario::Run::scale) is for the wall clock of a real run only.
+    /// A point of a scenario under its own reading of the paper. [`Run::scale`](scenario::Run::scale) is for the wall clock of a
+    /// real run only.
     #[must_use]
-    pub fn new(scenario: &Scenario, point: &Point) -> Self {
-        let mut scenario = scenario.clone();
-        scenario.run.scale = 1.0;
-        let run = &scenario.run;
-        Self {
-            capacity: scenario.capacity,
-            defense: scenario.defense(point.lane),
-            plan: scenario.plan(point, 0),
+    pub fn new(point: &scenario::Setup) -> Self {
+        let run = &point.run;
+        let setup = Self {
+            capacity: point.service.capacity,
+            defense: point.defense.clone(),
+            plan: point.plan(run.seed),
             warmup: span(run.warmup),
             delay: span(run.delay),
             ring: span(run.ring),
             ring_timeout: span(run.ring_timeout),
-            redial: scenario.redial.map(span),
+            redial: point.redial().map(span),
             ties: TieOrder::default(),
-        }
+        };
+        setup.with_preset(point.model.preset)
     }
 
     /// The same under another reading of the paper. For [`Preset::AsReleased`] these are the quirks that are settings.

@@ -11,13 +11,13 @@ use super::*;
 use crate::engine::{Simulation, TieOrder};
 use crate::erlang;
 use crate::model::Observed;
-use crate::schedule::{Arrivals, Durations, Plan, Stream};
+use crate::schedule::{Arrivals, Calls, Durations, Plan, Stream};
 
 /// A server of 24 places that does nothing but work, 5 s a request on average, for clients without limit of bandwidth; no
 /// attackers, no network.
 fn bare() -> Setup {
     let stream = |rate, durations| Stream {
-        rate,
+        calls: Calls::Rate(rate),
         durations,
         callers: 1_000_000,
     };
@@ -159,7 +159,7 @@ fn a_backlog_makes_it_a_queue() {
     // M/M/4/7 at 0.9 Erlang a place: p_n = p_0 a^n/n! up to 4, then times a/4 each.
     let mut setup = bare();
     (setup.capacity, setup.backlog) = (4, 3);
-    setup.plan.honest.rate = 0.72;
+    setup.plan.honest.calls = Calls::Rate(0.72);
     setup.warmup = Span::from_secs(200);
     let a = 3.6;
     let mut p = vec![1.0];
@@ -193,7 +193,7 @@ fn attackers_that_stay_take_their_places_away() {
             AttackKind::SlowPost(drip(Span::from_secs(10), 1)),
         ] {
             let mut setup = bare();
-            setup.plan.honest.rate = 2.375;
+            setup.plan.honest.calls = Calls::Rate(2.375);
             setup.attack.kind = kind;
             setup.attack.fixed = attackers(number);
             setup.warmup = Span::from_secs(100);
@@ -212,8 +212,8 @@ fn attackers_that_stay_take_their_places_away() {
 fn the_time_to_fill_is_erlangs() {
     // The 24th of a Poisson stream of 8 a second: mean 3 s, variance 24/64; the handshake takes three ways more.
     let mut setup = bare();
-    setup.plan.honest.rate = 0.0;
-    setup.plan.attacker.rate = 8.0;
+    setup.plan.honest.calls = Calls::Rate(0.0);
+    setup.plan.attacker.calls = Calls::Rate(8.0);
     setup.delay = Span::from_millis(100);
     let rows = runs(&setup, Span::from_secs(60), 400, ["server.filled_at"]);
     let n = rows.len() as f64;
@@ -277,8 +277,8 @@ fn uniform_choice_serves_what_its_markov_chain_says() {
     for (honest, attack) in [(0.01, 0.01), (0.01, 0.05), (0.04, 0.01)] {
         let mut setup = bare();
         setup.capacity = 6;
-        setup.plan.honest.rate = honest;
-        setup.plan.attacker.rate = attack;
+        setup.plan.honest.calls = Calls::Rate(honest);
+        setup.plan.attacker.calls = Calls::Rate(attack);
         setup.plan.honest.durations = Some(Durations::Exponential(Duration::from_secs(100)));
         setup.defense = seven(Strategy::Uniform, Span::from_secs(100));
         if let Some(config) = &mut setup.defense {
@@ -360,7 +360,7 @@ fn an_honest_connection_takes_exactly_its_time() {
         for defended in [false, true] {
             let mut setup = bare();
             setup.plan.arrivals = Arrivals::Even;
-            setup.plan.honest.rate = 0.01;
+            setup.plan.honest.calls = Calls::Rate(0.01);
             setup.plan.until = Duration::from_secs(150);
             setup.plan.honest.durations = Some(Durations::Fixed(Duration::from_secs(2)));
             change(&mut setup);
@@ -468,7 +468,7 @@ fn a_timeout_cuts_when_it_says() {
     ];
     for (timeouts, kind, expected) in cases {
         let mut setup = bare();
-        setup.plan.honest.rate = 0.0;
+        setup.plan.honest.calls = Calls::Rate(0.0);
         setup.send_buffer = 1_000;
         setup.timeouts = timeouts;
         setup.attack.kind = kind;
@@ -490,7 +490,7 @@ fn a_slow_reader_holds_what_the_kernel_does_not_take() {
     // 1 byte a second of 10,000: the place is held for as many seconds as bytes do not fit.
     for (buffer, held) in [(10_000, 0.0), (9_999, 1.0), (9_000, 1_000.0)] {
         let mut setup = bare();
-        setup.plan.honest.rate = 0.0;
+        setup.plan.honest.calls = Calls::Rate(0.0);
         setup.send_buffer = buffer;
         setup.attack.kind = AttackKind::SlowRead(drip(Span::from_secs(1), 1));
         setup.attack.fixed = attackers(1);
@@ -508,7 +508,7 @@ fn a_slow_reader_holds_what_the_kernel_does_not_take() {
 fn attackers_that_come_again_hold_their_share_of_the_time() {
     // 10 s until the timeout, 2.5 s outside: 0.8 of 10 attackers.
     let mut setup = bare();
-    setup.plan.honest.rate = 0.0;
+    setup.plan.honest.calls = Calls::Rate(0.0);
     setup.timeouts.header = Some(Deadline::fixed(Span::from_secs(10)));
     setup.attack.fixed = attackers(10);
     setup.attack.redial = Some(Span::from_millis(2_500));
@@ -526,7 +526,7 @@ fn attackers_that_come_again_hold_their_share_of_the_time() {
 fn a_limit_by_source_stops_one_source_and_no_more() {
     for (sources, held, served) in [(1, 3.0, true), (8, 24.0, false), (1_000_000, 24.0, false)] {
         let mut setup = bare();
-        setup.plan.honest.rate = 1.0;
+        setup.plan.honest.calls = Calls::Rate(1.0);
         setup.plan.attacker.callers = sources;
         setup.attack.fixed = attackers(400);
         setup.attack.redial = Some(Span::from_secs(1));
@@ -547,7 +547,7 @@ fn patience_ends_a_wait_in_the_backlog_and_tries_are_counted() {
     setup.attack.fixed = attackers(24);
     setup.backlog = 1_000;
     setup.plan.arrivals = Arrivals::Even;
-    setup.plan.honest.rate = 0.1;
+    setup.plan.honest.calls = Calls::Rate(0.1);
     setup.plan.until = Duration::from_secs(15);
     setup.clients.patience = Some(Span::from_secs(7));
     (setup.clients.retries, setup.clients.retry_wait) = (2, Span::from_secs(1));
@@ -571,7 +571,7 @@ fn patience_ends_a_wait_in_the_backlog_and_tries_are_counted() {
 fn the_papers_forwarding_at_the_end_of_a_round_works_for_connections() {
     let mut setup = bare();
     setup.plan.arrivals = Arrivals::Even;
-    setup.plan.honest.rate = 0.1;
+    setup.plan.honest.calls = Calls::Rate(0.1);
     setup.plan.until = Duration::from_secs(15);
     setup.plan.honest.durations = Some(Durations::Fixed(Duration::from_secs(2)));
     setup.defense = Some(Config {
@@ -619,9 +619,9 @@ fn hard() -> Setup {
     setup.capacity = 10;
     setup.send_buffer = 4_000;
     setup.delay = Span::from_millis(40);
-    setup.plan.honest.rate = 6.0;
+    setup.plan.honest.calls = Calls::Rate(6.0);
     setup.plan.honest.durations = Some(Durations::Exponential(Duration::from_millis(600)));
-    setup.plan.attacker.rate = 3.0;
+    setup.plan.attacker.calls = Calls::Rate(3.0);
     setup.plan.attacker.callers = 20;
     setup.clients.header_pieces = 2;
     setup.clients.body = 700;

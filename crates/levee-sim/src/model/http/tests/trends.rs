@@ -9,9 +9,9 @@ fn service() -> Setup {
     setup.send_buffer = 16_384;
     setup.delay = Span::from_millis(10);
     setup.warmup = Span::from_secs(20);
-    setup.plan.honest.rate = 8.0;
+    setup.plan.honest.calls = Calls::Rate(8.0);
     setup.plan.honest.durations = Some(Durations::Exponential(Duration::from_millis(300)));
-    setup.plan.attacker.rate = 8.0;
+    setup.plan.attacker.calls = Calls::Rate(8.0);
     setup.attack.kind = AttackKind::Slowloris(drip(Span::from_millis(4_900), 20));
     setup.attack.response = 10_000_000;
     setup
@@ -28,7 +28,7 @@ fn staggered(attackers: u32) -> Option<Fixed> {
 /// 80 attackers that are back after a second instead.
 fn redialling() -> Setup {
     let mut setup = service();
-    setup.plan.attacker.rate = 0.0;
+    setup.plan.attacker.calls = Calls::Rate(0.0);
     setup.attack.fixed = staggered(80);
     setup.attack.redial = Some(Span::from_secs(1));
     setup
@@ -87,7 +87,7 @@ fn every_slow_attack_takes_all_of_a_bare_server_and_seven_gives_most_of_it_back(
 #[test]
 fn a_server_with_room_for_all_serves_all_whatever_the_defence() {
     let mut setup = service();
-    setup.plan.attacker.rate = 0.0;
+    setup.plan.attacker.calls = Calls::Rate(0.0);
     setup.capacity = 60;
     for setup in [setup.clone(), defended(setup, Strategy::Roulette)] {
         assert_eq!(served(&setup).0, 1.0);
@@ -169,7 +169,7 @@ fn age_tells_those_who_stay_and_state_those_who_come_back() {
 /// connection, so a held one lasts for its time H with E[exp(-H e/k)], e the drops a second.
 fn mean_field(setup: &Setup, outside: impl Fn(f64) -> f64, lasts: impl Fn(f64) -> f64) -> f64 {
     let k = f64::from(setup.capacity);
-    let honest = setup.plan.honest.rate;
+    let honest = setup.plan.honest.calls.rate();
     let round = selective::ROUND.as_secs_f64();
     let mut share = 0.5;
     for _ in 0..200 {
@@ -192,8 +192,11 @@ fn uniform_choice_among_many_places_follows_the_mean_field() {
     let lasts = |v: f64| 1.0 / (1.0 + 0.3 * v);
     let scaled = |mut setup: Setup| {
         setup.capacity *= 10;
-        setup.plan.honest.rate *= 10.0;
-        setup.plan.attacker.rate *= 10.0;
+        for stream in [&mut setup.plan.honest, &mut setup.plan.attacker] {
+            if let Calls::Rate(rate) = &mut stream.calls {
+                *rate *= 10.0;
+            }
+        }
         setup.attack.fixed = setup.attack.fixed.and_then(|f| staggered(10 * f.attackers));
         defended(setup, Strategy::Uniform)
     };

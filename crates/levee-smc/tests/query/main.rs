@@ -1,0 +1,6 @@
+//! The query language, from texts to values.
+
+mod agree;
+mod errors;
+mod reference;
+mod trace;
