@@ -31,6 +31,19 @@ pub(crate) fn of_scenario<'a>(scenario: &Scenario, offer: Offer<'a>) -> Result<A
              `levee check --observables` lists what there is"
         );
     }
+    compile(&scenario.queries, scenario, offer)
+}
+
+/// Compiles some of them.
+///
+/// # Errors
+///
+/// As [`of_scenario`].
+pub(crate) fn compile<'a>(
+    queries: &[Query],
+    scenario: &Scenario,
+    offer: Offer<'a>,
+) -> Result<Asking<'a>> {
     let mut asking = Asking {
         measure: Questions::new(offer),
         targets: Vec::new(),
@@ -41,7 +54,7 @@ pub(crate) fn of_scenario<'a>(scenario: &Scenario, offer: Offer<'a>) -> Result<A
     let end = ends.map(|run| run.warmup + run.time).min();
     let end = end.unwrap_or_default();
     let mut problems = Vec::new();
-    for query in &scenario.queries {
+    for query in queries {
         let before = asking.measure.asked().len();
         if let Err(problem) = ask(&mut asking.measure, query, end) {
             problems.push(problem);

@@ -42,7 +42,7 @@ pub fn offer(observables: &[Observable], samples: &[Observable]) -> String {
         table.load_style(UTF8_BORDERS_ONLY);
         table.set_header(["name", "unit", "what it is"]);
         for o in all {
-            table.add_row([&o.name, &o.unit, &o.meaning].map(|text| text.to_string()));
+            table.add_row([&o.name, &o.unit, &o.meaning].map(ToString::to_string));
         }
         table
     };

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -70,7 +70,7 @@ pub(crate) struct Files {
     parquet: Option<PathBuf>,
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+pub(crate) fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
         _ => Err("expected a number above 0, such as 0.01".to_owned()),
@@ -91,13 +91,14 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Exit> {
         return observables(&scenario, global);
     }
     let view = CheckView::new(global);
-    let (answers, interrupted) = predict(&scenario, &args.how, &view)?;
+    let stop = signals::stop_flag()?;
+    let answers = predict(&scenario, &args.how, &view, &stop)?;
     view.finish();
     let report = Report {
         command: "check",
         scenario: args.scenario.display().to_string(),
         seed: scenario.seed,
-        interrupted,
+        interrupted: stop.load(Ordering::Relaxed),
         warnings: answers.remarks,
         points: points(&scenario, answers.points),
     };
@@ -115,9 +116,13 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Exit> {
     Ok(if rejected { Exit::No } else { Exit::Yes })
 }
 
-/// What the models say, and whether someone stopped them.
-pub(crate) fn predict(scenario: &Scenario, how: &How, view: &CheckView) -> Result<(Answers, bool)> {
-    let stop = signals::stop_flag()?;
+/// What the models say, until `stop` becomes true.
+pub(crate) fn predict(
+    scenario: &Scenario,
+    how: &How,
+    view: &CheckView,
+    stop: &AtomicBool,
+) -> Result<Answers> {
     let end = how
         .time_budget(scenario)
         .and_then(|budget| Instant::now().checked_add(budget));
@@ -136,8 +141,7 @@ pub(crate) fn predict(scenario: &Scenario, how: &How, view: &CheckView) -> Resul
         progress: &progress,
     };
     let settings = how.settings(scenario);
-    let answers = models::ask(scenario, &Ask { settings, control })?;
-    Ok((answers, stop.load(Ordering::Relaxed)))
+    models::ask(scenario, &Ask { settings, control })
 }
 
 /// Points with their answers.

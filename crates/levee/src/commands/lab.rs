@@ -16,6 +16,13 @@ use crate::{output, scenarios, signals};
 pub(crate) struct Args {
     /// The scenario, such as scenarios/sip-small.toml
     scenario: PathBuf,
+    #[command(flatten)]
+    pace: Pace,
+}
+
+/// How much is run at the same time.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Pace {
     /// Run at most so many lanes at the same time
     #[arg(long, value_name = "LANES")]
     parallel: Option<NonZeroUsize>,
@@ -31,16 +38,21 @@ fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
+impl Pace {
+    pub(crate) fn options(&self) -> Options {
+        let defaults = Options::default();
+        Options {
+            parallel: self.parallel.map_or(defaults.parallel, NonZeroUsize::get),
+            rate_max: self.rate_max.unwrap_or(defaults.rate_max),
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
     let scenario = scenarios::read(&args.scenario)?;
-    let defaults = Options::default();
-    let options = Options {
-        parallel: args.parallel.map_or(defaults.parallel, NonZeroUsize::get),
-        rate_max: args.rate_max.unwrap_or(defaults.rate_max),
-    };
     let stop = signals::stop_flag()?;
     let mut view = LabView::new(global);
-    let runs = runner::run(&scenario, &options, &stop, &mut |progress| {
+    let runs = runner::run(&scenario, &args.pace.options(), &stop, &mut |progress| {
         view.show(progress);
     })?;
     view.finish();

@@ -1,0 +1,225 @@
+//! `levee compare SCENARIO`: the model and real runs, asked the same.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use levee_lab::real::RealRuns;
+use levee_lab::runner;
+use levee_sim::scenario::{Asked, NextStep, Query, Scenario, ServiceKind};
+use levee_smc::estimate::{Runs, Settings};
+use levee_smc::query::Offer;
+use levee_smc::report::{self, Answer, PointReport, Report};
+use levee_smc::{Control, Estimate, Trial as _, check};
+
+use super::check::{Files, How, predict};
+use super::lab::Pace;
+use crate::cli::Global;
+use crate::exit::Answer as Exit;
+use crate::questions::{self, Asking};
+use crate::view::{CheckView, LabView};
+use crate::{output, scenarios, signals};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The scenario, such as scenarios/sip-compare.toml
+    scenario: PathBuf,
+    /// Real runs of each point, instead of what the scenario says
+    #[arg(long, value_name = "RUNS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repeat: Option<u32>,
+    /// Wall-clock seconds that one second of the scenario takes, instead of what it says
+    #[arg(long, value_name = "FACTOR", value_parser = scale)]
+    scale: Option<f64>,
+    /// Exit with 1 when a gap is wider than this, such as 0.05
+    #[arg(long, value_name = "GAP", value_parser = super::check::positive)]
+    within: Option<f64>,
+    #[command(flatten)]
+    pace: Pace,
+    #[command(flatten)]
+    how: How,
+    #[command(flatten)]
+    files: Files,
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(scale) if (0.001..=1_000.0).contains(&scale) => Ok(scale),
+        _ => Err(
+            "expected a number from 0.001 to 1000, such as 0.25 for four times as fast".to_owned(),
+        ),
+    }
+}
+
+pub(crate) fn run(args: &Args, global: Global) -> Result<Exit> {
+    let mut scenario = scenarios::read(&args.scenario)?;
+    if scenario
+        .points
+        .iter()
+        .any(|p| p.setup.service.kind != ServiceKind::Sip)
+    {
+        bail!(
+            "{}: a comparison needs a real run, and there is no live front for HTTP yet; `levee check` predicts",
+            args.scenario.display()
+        );
+    }
+    args.how.apply(&mut scenario);
+    let mut warnings = args.adjust(&mut scenario);
+    let stop = signals::stop_flag()?;
+    let view = CheckView::new(global);
+    let answers = predict(&scenario, &args.how, &view, &stop)?;
+    view.finish();
+    warnings.extend(answers.remarks);
+    let mut view = LabView::new(global);
+    let real = runner::run(&scenario, &args.pace.options(), &stop, &mut |progress| {
+        view.show(progress);
+    })?;
+    view.finish();
+    let late = runner::report("compare", &scenario, &real).warnings;
+    warnings.extend(late);
+    let confidence = args.how.settings(&scenario).confidence;
+    let mut points = Vec::new();
+    for ((point, predicted), results) in scenario
+        .points
+        .iter()
+        .zip(answers.points)
+        .zip(&real.results)
+    {
+        let runs = RealRuns::new(&point.setup, results);
+        points.push(PointReport {
+            name: point.lane.clone(),
+            at: scenarios::coordinates(point),
+            queries: side_by_side(&scenario, predicted, &runs, confidence)?,
+        });
+    }
+    let report = Report {
+        command: "compare",
+        scenario: args.scenario.display().to_string(),
+        seed: scenario.seed,
+        interrupted: real.interrupted || stop.load(Ordering::Relaxed),
+        warnings,
+        points,
+    };
+    args.files.write(&report)?;
+    if global.json {
+        output::json(&report)?;
+    } else {
+        output::text(&report::table(&report))?;
+    }
+    let widest = report.points.iter().flat_map(|point| &point.queries);
+    let widest = widest.filter_map(|answer| answer.real.as_ref()?.gap);
+    let holds = |within: f64| widest.map(f64::abs).all(|gap| gap <= within);
+    Ok(if args.within.is_none_or(holds) {
+        Exit::Yes
+    } else {
+        Exit::No
+    })
+}
+
+impl Args {
+    /// The scenario as it can be run for real, for both sides; gives what was changed.
+    fn adjust(&self, scenario: &mut Scenario) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for point in &mut scenario.points {
+            let run = &mut point.setup.run;
+            run.repeat = self.repeat.unwrap_or(run.repeat);
+            run.scale = self.scale.unwrap_or(run.scale);
+            if !run.delay.is_zero() {
+                let found = format!(
+                    "run.delay of {} ms is left out on both sides: loopback has none",
+                    run.delay.as_millis()
+                );
+                if !warnings.contains(&found) {
+                    warnings.push(found);
+                }
+                run.delay = Duration::ZERO;
+            }
+        }
+        if scenario
+            .points
+            .iter()
+            .any(|point| point.setup.run.repeat < 2)
+        {
+            warnings.push(
+                "a single real run has no interval by how runs differ: ask for more with --repeat 5 or run.repeat"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+}
+
+/// Each query's prediction beside what the real runs say.
+fn side_by_side(
+    scenario: &Scenario,
+    predicted: Vec<Estimate>,
+    runs: &RealRuns,
+    confidence: f64,
+) -> Result<Vec<Answer>> {
+    let mut predicted = predicted.into_iter().peekable();
+    let mut answers = Vec::new();
+    for query in &scenario.queries {
+        let measured = measure(scenario, query, runs, confidence)?;
+        // A query of QuaTEx may have many answers; each is named after it.
+        let own = format!("{}: ", query.name);
+        let mut measured = measured.map(Vec::into_iter);
+        while let Some(estimate) =
+            predicted.next_if(|e| e.name == query.name || e.name.starts_with(&own))
+        {
+            answers.push(match &mut measured {
+                Ok(all) => match all.next() {
+                    Some(measured) => Answer::compared(estimate, &measured),
+                    None => Answer::unmeasured(estimate, "no real run was finished".to_owned()),
+                },
+                Err(why) => Answer::unmeasured(estimate, why.clone()),
+            });
+        }
+    }
+    Ok(answers)
+}
+
+/// What the real runs say to a query, or why they say nothing.
+fn measure(
+    scenario: &Scenario,
+    query: &Query,
+    runs: &RealRuns,
+    confidence: f64,
+) -> Result<Result<Vec<Estimate>, String>> {
+    if matches!(
+        query.asked,
+        Asked::Quatex {
+            step: NextStep::Event,
+            ..
+        }
+    ) {
+        return Ok(Err(
+            "of a real run only the end is seen, not each event".to_owned()
+        ));
+    }
+    if runs.is_empty() {
+        return Ok(Ok(Vec::new()));
+    }
+    let offer = Offer {
+        observables: runs.observables(),
+        samples: runs.samples(),
+    };
+    let Asking {
+        measure, targets, ..
+    } = match questions::compile(std::slice::from_ref(query), scenario, offer) {
+        Ok(asking) => asking,
+        // The model has answered it: only names can be missing here.
+        Err(_) => return Ok(Err("the lab does not measure what it names".to_owned())),
+    };
+    let settings = Settings {
+        runs: Runs::Fixed(runs.len() as u64),
+        confidence,
+        precision: None,
+        ..Settings::default()
+    };
+    let point = levee_smc::Point {
+        trial: runs,
+        measure: &measure,
+        targets: &targets,
+    };
+    Ok(Ok(check(&point, &settings, Control::NONE)?))
+}
