@@ -17,6 +17,8 @@ use levee_sim::engine::{ActorId, Link, LinkId, Model, Scheduler, Simulation, Tie
 const PENDING: [usize; 4] = [24, 1_000, 100_000, 1_000_000];
 /// Of a message: as large as that of the models.
 type Message = [u32; 2];
+/// Of the naive queue: when, tie, to whom and what.
+type Entry = Reverse<(Time, u64, (ActorId, Message))>;
 
 /// Exponential delays, from a table so that the draw costs little beside the queue.
 struct Delays {
@@ -73,14 +75,14 @@ fn queue(criterion: &mut Criterion) {
         let mut delays = Delays::new();
         let mut heap = BinaryHeap::new();
         let mut sent = 0;
-        let mut push = |heap: &mut BinaryHeap<_>, now: Time, what: (ActorId, Message)| {
+        let mut push = |heap: &mut BinaryHeap<Entry>, now: Time, what: (ActorId, Message)| {
             sent += 1;
             heap.push(Reverse((now + delays.draw(), sent, what)));
         };
         for n in 0..pending as u32 {
             push(&mut heap, Time::ZERO, (ActorId(n), [n; 2]));
         }
-        let mut hold = |heap: &mut BinaryHeap<Reverse<(Time, u64, (ActorId, Message))>>| {
+        let mut hold = |heap: &mut BinaryHeap<Entry>| {
             if let Some(Reverse((now, _, what))) = heap.pop() {
                 push(heap, now, what);
             }

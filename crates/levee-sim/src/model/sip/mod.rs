@@ -56,6 +56,7 @@ mod calls;
 mod front;
 mod message;
 mod observables;
+mod quirks;
 pub mod released;
 mod server;
 mod setup;
@@ -72,8 +73,9 @@ use self::calls::Calls;
 use self::front::Front;
 pub use self::message::{Message, Role, Signal};
 use self::observables::Frozen;
+pub use self::quirks::{Quirks, UnknownQuirk};
 use self::server::Server;
-pub use self::setup::{Quirks, Setup};
+pub use self::setup::Setup;
 use self::tally::Tallies;
 use crate::engine::{ActorId, Link, LinkId, Model, Scheduler};
 #[cfg(doc)]

@@ -36,11 +36,12 @@ use rand_pcg::Pcg64;
 
 use self::arrivals::Arrivals;
 use self::victim::Rules;
-use super::super::{Observable, Observed};
-use super::setup::{Quirks, Setup, span};
+use super::quirks::Quirks;
+use super::setup::{Setup, span};
 use crate::engine::{ActorId, Model, Scheduler, Streams, TieOrder};
+use crate::model::{Observable, Observed};
 use crate::scenario::Preset;
-use crate::schedule::Kind;
+use crate::schedule::{Calls, Kind};
 
 /// From the end of the round, or without a defence from the INVITE, to RINGING at the caller.
 pub const RINGING: Span = Span::from_millis(300);
@@ -62,8 +63,10 @@ pub enum Unsupported {
     /// Classes of calls.
     #[error("the released model has no classes of calls: leave them out or take another preset")]
     Classes,
-    /// Callers that call again.
-    #[error("attackers of the released model call once: leave redial out or take another preset")]
+    /// Callers that call again, or a fixed number of them.
+    #[error(
+        "attackers of the released model come at a rate and call once: give a share without redial, or take another preset"
+    )]
     Redial,
     /// Calls that are not counted.
     #[error("the released model has no warm-up: leave it out or take another preset")]
@@ -120,14 +123,15 @@ struct Held {
 struct Counts {
     attempted: u32,
     connected: u32,
-    incomplete: u32,
+    /// Honest ones that were told of a drop after that.
+    cut: u32,
 }
 
-/// Shares over the calls that were cut short.
+/// Sums over the calls that were cut short.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cut {
+struct Shares {
     got: f64,
-    clock_ratio: f64,
+    clock: f64,
 }
 
 /// The random streams of a run.
@@ -171,14 +175,15 @@ pub struct Released {
     draws: Draws,
     pool: Vec<usize>,
     counts: [Counts; 2],
-    cut: Cut,
-    admitted_for_victim: u32,
-    refused: u32,
+    shares: Shares,
+    p1_drawn: u32,
+    victims: u32,
+    removed_waiting: u32,
 }
 
 impl Released {
     /// The model before run 0. Of the setup all is taken that `quirks` does not replace, but the round and `PMod`, which are the
-    /// paper's.
+    /// paper's, and the ringing times.
     ///
     /// # Errors
     ///
@@ -213,9 +218,10 @@ impl Released {
             overloads: 0,
             pool: Vec::with_capacity(setup.capacity as usize),
             counts: [Counts::default(); 2],
-            cut: Cut::default(),
-            admitted_for_victim: 0,
-            refused: 0,
+            shares: Shares::default(),
+            p1_drawn: 0,
+            victims: 0,
+            removed_waiting: 0,
             setup,
         })
     }
@@ -230,9 +236,10 @@ impl Released {
         self.table.clear();
         self.overloads = 0;
         self.counts = [Counts::default(); 2];
-        self.cut = Cut::default();
-        self.admitted_for_victim = 0;
-        self.refused = 0;
+        self.shares = Shares::default();
+        self.p1_drawn = 0;
+        self.victims = 0;
+        self.removed_waiting = 0;
     }
 
     /// When a run is over: the horizon, to the message.
@@ -273,8 +280,7 @@ impl Released {
         // INVITEs take the same time, so they come in the order of the calls.
         let call = self.arrived as u32;
         self.arrived += 1;
-        if self.table.len() >= self.setup.capacity as usize && !self.make_room(scheduler.now()) {
-            self.refused += 1;
+        if self.is_full() && !self.make_room(scheduler.now()) {
             return;
         }
         self.table.push(Held {
@@ -295,6 +301,7 @@ impl Released {
         let k = f64::from(self.setup.capacity);
         let pmod = f64::from(defense.pmod_start) + self.overloads as f64;
         self.overloads += 1;
+        self.p1_drawn += 1;
         if crate::schedule::unit(&mut self.draws.p1) * (k + pmod) >= k {
             return false;
         }
@@ -305,8 +312,9 @@ impl Released {
             removed
         };
         let told = self.table[told].call;
-        self.table.remove(removed);
-        self.admitted_for_victim += 1;
+        let removed = self.table.remove(removed);
+        self.victims += 1;
+        self.removed_waiting += u32::from(removed.state == CallState::Waiting);
         self.tell(told, now);
         true
     }
@@ -317,13 +325,11 @@ impl Released {
         match (call.state, call.kind) {
             (CallerState::Connected, Kind::Honest) => {
                 call.state = CallerState::Incomplete;
-                let counts = &mut self.counts[Kind::Honest.index()];
-                counts.connected -= 1;
-                counts.incomplete += 1;
+                self.counts[Kind::Honest.index()].cut += 1;
                 let got = now.since(call.connected).as_secs_f64();
                 let wanted = call.noted_end.since(call.connected).as_secs_f64();
-                self.cut.got += if wanted > 0.0 { got / wanted } else { 1.0 };
-                self.cut.clock_ratio += now.as_secs_f64() / call.noted_end.as_secs_f64();
+                self.shares.got += if wanted > 0.0 { got / wanted } else { 1.0 };
+                self.shares.clock += now.as_secs_f64() / call.noted_end.as_secs_f64();
             }
             (CallerState::Invited, _) if !self.quirks.setup_drop_unheard => {
                 call.state = CallerState::Dropped;
@@ -378,7 +384,19 @@ impl Released {
         }
     }
 
-    fn held(&mut self, call: u32) -> Option<usize> {
+    fn is_full(&self) -> bool {
+        self.table.len() >= self.setup.capacity as usize
+    }
+
+    fn honest(&self, count: impl Fn(&Counts) -> u32) -> f64 {
+        f64::from(count(&self.counts[Kind::Honest.index()]))
+    }
+
+    fn attacker(&self, count: impl Fn(&Counts) -> u32) -> f64 {
+        f64::from(count(&self.counts[Kind::Attacker.index()]))
+    }
+
+    fn held(&self, call: u32) -> Option<usize> {
         self.table.iter().position(|held| held.call == call)
     }
 }
@@ -395,7 +413,11 @@ fn supported(setup: &Setup) -> Result<(), Unsupported> {
             return Err(Unsupported::Classes);
         }
     }
-    if setup.redial.is_some() {
+    let by_rate = |calls| matches!(calls, Calls::Rate(_));
+    if setup.redial.is_some()
+        || !by_rate(setup.plan.honest.calls)
+        || !by_rate(setup.plan.attacker.calls)
+    {
         return Err(Unsupported::Redial);
     }
     if setup.warmup > Span::ZERO {
@@ -432,67 +454,64 @@ impl Model for Released {
     }
 }
 
-const fn calls(name: &'static str, meaning: &'static str) -> Observable {
-    Observable {
-        name,
-        unit: "calls",
-        meaning,
-    }
-}
+/// An observable, and how it is had. Those that [`Sip`](super::Sip) has too have the same name.
+type Entry = (
+    (&'static str, &'static str, &'static str),
+    fn(&Released, Time) -> f64,
+);
 
-/// In the order of [`Released::observe`].
-const OBSERVABLES: [Observable; 11] = [
-    calls("honest.attempted", "honest calls begun"),
-    calls(
-        "honest.complete",
-        "of those, connected and not told of a drop: ended as they wished, or still connected",
-    ),
-    calls("honest.incomplete", "of those, told of a drop in call"),
-    calls("honest.unsuccessful", "of those, not connected (so far)"),
-    Observable {
-        name: "honest.got_share",
-        unit: "",
-        meaning: "share of its noted time that a call cut short got, on average",
-    },
-    Observable {
-        name: "honest.clock_ratio",
-        unit: "",
-        meaning: "the same as the released model reckons it: clock time of the drop by clock time of the noted end",
-    },
-    calls("attacker.attempted", "attackers' calls begun"),
-    calls("attacker.connected", "of those, ever connected"),
-    calls("server.held", "calls in the table now"),
-    calls(
-        "policy.admitted",
-        "newcomers at a full table for which a victim was drawn",
-    ),
-    calls(
-        "policy.refused",
-        "newcomers at a full table that were turned away",
-    ),
+#[rustfmt::skip]
+const TABLE: [Entry; 21] = [
+    (("time", "s", "since the start of the run"), |_, now| now.as_secs_f64()),
+    (("honest.attempted", "calls", "honest calls begun"), |m, _| m.honest(|c| c.attempted)),
+    (("honest.complete", "calls", "of them, connected and not told of a drop: ended as wanted, or still connected"), |m, _| m.honest(|c| c.connected - c.cut)),
+    (("honest.incomplete", "calls", "of them, told of a drop while connected"), |m, _| m.honest(|c| c.cut)),
+    (("honest.unsuccessful", "calls", "of them, not connected so far"), |m, _| m.honest(|c| c.attempted - c.connected)),
+    (("honest.set_up", "calls", "of them, connected"), |m, _| m.honest(|c| c.connected)),
+    (("honest.got_share_sum", "", "share of its noted time that a call got, summed over honest.incomplete; above 1 for one that outlived it"), |m, _| m.shares.got),
+    (("honest.got_share", "", "honest.got_share_sum / honest.incomplete; not a number without a call"), |m, _| m.shares.got / m.honest(|c| c.cut)),
+    (("honest.clock_ratio", "", "the same as the released model reckons it: time of the drop / time of the noted end, both since the start of the run"), |m, _| m.shares.clock / m.honest(|c| c.cut)),
+    (("attacker.attempted", "calls", "attackers' calls begun"), |m, _| m.attacker(|c| c.attempted)),
+    (("attacker.set_up", "calls", "of them, connected"), |m, _| m.attacker(|c| c.connected)),
+    (("attacker.unsuccessful", "calls", "of them, not connected so far"), |m, _| m.attacker(|c| c.attempted - c.connected)),
+    (("server.capacity", "lines", "k"), |m, _| f64::from(m.setup.capacity)),
+    (("server.busy", "lines", "taken now"), |m, _| m.table.len() as f64),
+    (("server.full", "", "1 if all lines are taken now, else 0"), |m, _| f64::from(m.is_full())),
+    (("server.offered", "calls", "INVITEs that reached the server"), |m, _| m.arrived as f64),
+    (("front.p1_drawn", "calls", "arrivals at a full table that drew for P1; 0 without a defence"), |m, _| f64::from(m.p1_drawn)),
+    (("front.p1_taken", "calls", "of them, that won the draw"), |m, _| f64::from(m.victims)),
+    (("front.p2_drawn", "calls", "victims removed (P2)"), |m, _| f64::from(m.victims)),
+    (("front.refused.overload", "calls", "that lost the draw for P1"), |m, _| f64::from(m.p1_drawn - m.victims)),
+    (("front.evicted_waiting", "calls", "removed while WAITING"), |m, _| f64::from(m.removed_waiting)),
 ];
+
+static OBSERVABLES: [Observable; TABLE.len()] = {
+    let mut all = [Observable {
+        name: "",
+        unit: "",
+        meaning: "",
+    }; TABLE.len()];
+    let mut index = 0;
+    while index < all.len() {
+        let (name, unit, meaning) = TABLE[index].0;
+        all[index] = Observable {
+            name,
+            unit,
+            meaning,
+        };
+        index += 1;
+    }
+    all
+};
 
 impl Observed for Released {
     fn observables() -> &'static [Observable] {
         &OBSERVABLES
     }
 
-    fn observe(&self, _now: Time, index: usize) -> f64 {
-        let [honest, attacker] = self.counts;
-        let cut = f64::from(honest.incomplete);
-        match index {
-            0 => f64::from(honest.attempted),
-            1 => f64::from(honest.connected),
-            2 => cut,
-            3 => f64::from(honest.attempted - honest.connected - honest.incomplete),
-            4 => self.cut.got / cut,
-            5 => self.cut.clock_ratio / cut,
-            6 => f64::from(attacker.attempted),
-            7 => f64::from(attacker.connected),
-            8 => self.table.len() as f64,
-            9 => f64::from(self.admitted_for_victim),
-            10 => f64::from(self.refused),
-            _ => f64::NAN,
-        }
+    fn observe(&self, now: Time, index: usize) -> f64 {
+        TABLE
+            .get(index)
+            .map_or(f64::NAN, |(_, value)| value(self, now))
     }
 }

@@ -3,7 +3,7 @@
 use levee_policy::Time;
 
 use super::super::setup::{Setup, span};
-use crate::schedule::{Arrivals as Spacing, Kind, Plan, Schedule};
+use crate::schedule::{Arrivals as Spacing, Calls, Kind, Schedule};
 
 /// Both kinds begin with a call at this time.
 const FIRST_CALL_S: f64 = 0.05;
@@ -22,13 +22,7 @@ impl Arrivals {
         let plan = &setup.plan;
         match plan.arrivals {
             Spacing::Even => Self::Even(Even::new(setup, last_in_first_out)),
-            Spacing::Poisson => Self::Planned(
-                Plan {
-                    seed: plan.seed.wrapping_add(run),
-                    ..plan.clone()
-                }
-                .schedule(),
-            ),
+            Spacing::Poisson => Self::Planned(plan.schedule_of(run)),
         }
     }
 }
@@ -70,7 +64,10 @@ pub(super) struct Even {
 impl Even {
     fn new(setup: &Setup, last_in_first_out: bool) -> Self {
         let plan = &setup.plan;
-        let gap_s = [&plan.honest, &plan.attacker].map(|stream| 1.0 / stream.calls.rate());
+        let gap_s = [&plan.honest, &plan.attacker].map(|stream| match stream.calls {
+            Calls::Rate(rate) => 1.0 / rate,
+            Calls::OnceEach { .. } => f64::INFINITY,
+        });
         Self {
             next_s: gap_s.map(|gap| if gap.is_finite() { FIRST_CALL_S } else { gap }),
             gap_s,

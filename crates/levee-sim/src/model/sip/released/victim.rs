@@ -4,7 +4,7 @@ use levee_policy::selective::{CallState, DropFactor, Strategy};
 use levee_policy::{Span, Time};
 use rand_core::Rng;
 
-use super::super::setup::Quirks;
+use super::super::quirks::Quirks;
 use super::Held;
 use crate::schedule::unit;
 
