@@ -10,7 +10,7 @@ use crate::callee::{Callee, CalleeConfig, CalleeResult, Register};
 use crate::driver::{Role, Running, bind};
 use crate::lane::{LaneConfig, LaneResult, RunningLane};
 use crate::load::{Load, LoadConfig, LoadResult};
-use crate::outcome::{Board, Outcome};
+use crate::outcome::{Board, CallRecord, Outcome};
 use crate::pbx::{HeldSeries, Pbx, PbxConfig, PbxResult};
 use crate::stats::Share;
 use crate::ua::{Outbox, TransactionTimers};
@@ -36,8 +36,7 @@ fn plan(honest: f64, attacker: f64, mean: Duration, until: Duration) -> Plan {
 }
 
 fn count(load: &LoadResult, kind: Kind, outcome: Outcome, from: Duration) -> u64 {
-    let of =
-        |c: &&crate::outcome::CallRecord| c.kind == kind && c.outcome == outcome && c.start >= from;
+    let of = |c: &&CallRecord| c.kind == kind && c.outcome == outcome && c.start >= from;
     load.calls.iter().filter(of).count() as u64
 }
 
@@ -153,7 +152,8 @@ fn a_fixed_number_of_attackers_call_again_and_again_and_no_others() {
     );
     let calls = load.into_result().calls;
     // The first have their lines for ever; each of the others calls in every 200 ms of the 2 s, at a phase of its own.
-    let (stay, refused): (Vec<_>, Vec<_>) = calls.iter().partition(|c| c.status == 200);
+    let (stay, refused): (Vec<&CallRecord>, Vec<&CallRecord>) =
+        calls.iter().partition(|c| c.status == 200);
     assert_eq!((stay.len(), refused.len()), (lines, 15 * 10));
     let firsts = plan.schedule().skip(lines).map(|a| a.at);
     for first in firsts {
