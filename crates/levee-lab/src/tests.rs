@@ -10,7 +10,7 @@ use crate::callee::{Callee, CalleeConfig, CalleeResult, Register};
 use crate::driver::{Role, Running, bind};
 use crate::lane::{LaneConfig, LaneResult, RunningLane};
 use crate::load::{Load, LoadConfig, LoadResult};
-use crate::outcome::{Board, Outcome};
+use crate::outcome::{Board, CallRecord, Outcome};
 use crate::pbx::{HeldSeries, Pbx, PbxConfig, PbxResult};
 use crate::stats::Share;
 use crate::ua::{Outbox, TransactionTimers};
@@ -36,8 +36,7 @@ fn plan(honest: f64, attacker: f64, mean: Duration, until: Duration) -> Plan {
 }
 
 fn count(load: &LoadResult, kind: Kind, outcome: Outcome, from: Duration) -> u64 {
-    let of =
-        |c: &&crate::outcome::CallRecord| c.kind == kind && c.outcome == outcome && c.start >= from;
+    let of = |c: &&CallRecord| c.kind == kind && c.outcome == outcome && c.start >= from;
     load.calls.iter().filter(of).count() as u64
 }
 
@@ -133,6 +132,37 @@ fn a_refused_attacker_calls_again_only_when_told_to() {
     config.redial = Some(ms(20));
     let again = run(&config).load.calls.len();
     assert!(again > 3 * once, "{again} after {once}");
+}
+
+#[test]
+fn a_fixed_number_of_attackers_call_again_and_again_and_no_others() {
+    let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let (attackers, lines, redial) = (20, 5, ms(200));
+    let mut plan = plan(0.0, 0.0, ms(1), ms(2_000));
+    plan.attacker.calls = Calls::OnceEach { within: redial };
+    plan.attacker.callers = attackers;
+    let mut config = LoadConfig::new(at(2), at(2), plan.until);
+    config.redial = Some(redial);
+    let mut load = Load::new(at(1), config, plan.schedule(), Board::default());
+    let mut pbx = Pbx::new(at(2), PbxConfig::new(lines, at(3)), HeldSeries::default());
+    let mut callee = Callee::new(at(3), CalleeConfig::default());
+    talk(
+        ms(1_999),
+        &mut [(at(1), &mut load), (at(2), &mut pbx), (at(3), &mut callee)],
+    );
+    let calls = load.into_result().calls;
+    // The first have their lines for ever; each of the others calls in every 200 ms of the 2 s, at a phase of its own.
+    let (stay, refused): (Vec<&CallRecord>, Vec<&CallRecord>) =
+        calls.iter().partition(|c| c.status == 200);
+    assert_eq!((stay.len(), refused.len()), (lines, 15 * 10));
+    let firsts = plan.schedule().skip(lines).map(|a| a.at);
+    for first in firsts {
+        let own = refused.iter().filter(|c| {
+            let since = c.start.checked_sub(first);
+            since.is_some_and(|t| t.as_nanos() % redial.as_nanos() == 0)
+        });
+        assert_eq!(own.count(), 10, "{first:?}");
+    }
 }
 
 /// A server and a callee for tests that need other callers.

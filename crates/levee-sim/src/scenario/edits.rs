@@ -33,7 +33,7 @@ ramp = "1s"
 time = "40s"
 [model]
 preset = "as-released"
-quirks = [[], ["a"]]
+quirks = [[], ["even_arrivals"]]
 [check]
 relative_precision = 0.05
 sprt = { alpha = 0.01 }

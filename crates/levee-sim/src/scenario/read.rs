@@ -19,6 +19,7 @@ use super::{
     AtValue, Attack, Attackers, Honest, ModelSettings, Point, Run, Scenario, Service, ServiceKind,
     Setup, http, lane_name, questions,
 };
+use crate::model::sip::Quirks;
 use crate::schedule::Durations;
 
 /// Most calls that one run plans.
@@ -448,7 +449,19 @@ impl<'d, 't> Reader<'d, 't> {
         Some(run)
     }
 
-    fn model(&mut self, _: &Variant<'d, 't>, raw: &RawModel) -> Option<ModelSettings> {
+    fn model(&mut self, at: &Variant<'d, 't>, raw: &RawModel) -> Option<ModelSettings> {
+        for (i, name) in raw.quirks.iter().enumerate() {
+            if !Quirks::names().any(|known| known == name) {
+                let names: Vec<_> = Quirks::names().collect();
+                self.refuse(
+                    at,
+                    &format!("quirks[{i}]"),
+                    format!("no quirk is named `{name}`"),
+                    &format!("one of {}", names.join(", ")),
+                    "docs/presets.md says what each does",
+                );
+            }
+        }
         Some(ModelSettings {
             preset: raw.preset,
             quirks: raw.quirks.clone(),

@@ -286,6 +286,10 @@ fn errors_are_as_people_know_them() {
         ),
         ("unknown preset", run("[model]\npreset = \"released\"")),
         ("quirks that are no list", run("[model]\nquirks = \"a\"")),
+        (
+            "an unknown quirk",
+            run("[model]\nquirks = [[], [\"even_arrivals\", \"odd_arrivals\"]]"),
+        ),
         ("unknown method", check("method = \"wald\"")),
         ("a confidence of one", check("confidence = 1.0")),
         ("no precision", check("precision = 0")),
@@ -513,7 +517,7 @@ fn every_parameter_can_be_swept() {
         ),
         (
             "[run]",
-            "[model]\nquirks = [[], [\"a\", \"b\"]]\n[run]",
+            "[model]\nquirks = [[], [\"even_arrivals\", \"round_doubled\"]]\n[run]",
             " model.quirks=none",
             2,
         ),
