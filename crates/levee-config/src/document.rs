@@ -24,7 +24,7 @@ pub struct Document<'t> {
 
 /// One step from a table or an array to what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
+pub(crate) enum Step {
     Key(String),
     Index(usize),
 }
@@ -58,7 +58,16 @@ impl<'t> Document<'t> {
         let base = steps(key);
         let empty = Spanned::new(self.root.span(), DeValue::Table(DeTable::new()));
         let original = find(&self.root, &base).unwrap_or(&empty);
-        let mut rest = original.clone();
+        self.read_value(&base, original, original.clone())
+    }
+
+    /// `rest` as a `T`: what of `original`, at `base`, is to be read. Its values keep their spans.
+    pub(crate) fn read_value<T: DeserializeOwned>(
+        &self,
+        base: &[Step],
+        original: &Spanned<DeValue<'t>>,
+        mut rest: Spanned<DeValue<'t>>,
+    ) -> Result<T, Problems> {
         let mut problems = Vec::new();
         let mut removed: Vec<Vec<Step>> = Vec::new();
         while problems.len() < ERRORS_MAX {
@@ -79,9 +88,10 @@ impl<'t> Document<'t> {
             let ((path, is_key), (path_in_rest, _)) = (at(original), at(&rest));
             let missing = missing_field(error.message())
                 .map(|field| [&path[..], &[Step::Key(field.into())]].concat());
-            // A required key that was taken out for its own error is not missing.
-            if !missing.is_some_and(|path| removed.contains(&path)) {
-                problems.push(self.serde_problem(&error, &base, &path, is_key));
+            // A required key that was taken out for its own error is not missing, nor is a list whose value was.
+            let taken_out = |path: Vec<Step>| removed.iter().any(|one| one.starts_with(&path));
+            if !missing.is_some_and(taken_out) {
+                problems.push(self.serde_problem(&error, base, &path, is_key));
             }
             if !remove(&mut rest, &path_in_rest) {
                 break;
@@ -92,12 +102,31 @@ impl<'t> Document<'t> {
         // Not reached: the loop leaves with at least the first error. Said as an error, not as a panic.
         Err(self
             .problem(
-                key,
+                &key_text(base),
                 "the table",
                 "one that can be read",
                 "compare it with the keys in docs/",
             )
             .into())
+    }
+
+    pub(crate) fn root(&self) -> &Spanned<DeValue<'t>> {
+        &self.root
+    }
+
+    pub(crate) fn file(&self) -> &str {
+        self.file
+    }
+
+    pub(crate) fn source(&self) -> &str {
+        self.text
+    }
+
+    /// The string at `key`, and where it is written.
+    pub(crate) fn string(&self, key: &str) -> Option<(&str, Range<usize>)> {
+        let value = find(&self.root, &steps(key))?;
+        let text = value.get_ref().as_str()?;
+        Some((text, value.span()))
     }
 
     /// Whether the file itself has this key.
@@ -212,6 +241,13 @@ impl<'t> Document<'t> {
 /// serde's messages read "found, expected …".
 fn halves(message: &str) -> (String, String) {
     let message = message.trim_end();
+    // What the TOML crate says of an enum.
+    if message == "wanted string or table" {
+        return (
+            "another kind of value".to_owned(),
+            "one of its names in quotes".to_owned(),
+        );
+    }
     match message.split_once(", expected ") {
         Some((found, expected)) => (found.to_owned(), plain_type(expected).to_owned()),
         None => (message.to_owned(), String::new()),
@@ -226,6 +262,8 @@ fn plain_type(expected: &str) -> &str {
         "a boolean" => "true or false, without quotes",
         "a string" => "a text in quotes",
         "a sequence" => "a list in brackets",
+        "a map" => "a table",
+        other if other.starts_with("struct ") => "a table",
         other => other,
     }
 }
@@ -249,7 +287,7 @@ fn nearest<'e>(written: Option<&Step>, expected: &'e str) -> Option<&'e str> {
 }
 
 /// `sip[0].defense` as steps.
-fn steps(key: &str) -> Vec<Step> {
+pub(crate) fn steps(key: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     for part in key.split('.').filter(|part| !part.is_empty()) {
         let (name, indices) = part
@@ -264,7 +302,7 @@ fn steps(key: &str) -> Vec<Step> {
     steps
 }
 
-fn key_text(steps: &[Step]) -> String {
+pub(crate) fn key_text(steps: &[Step]) -> String {
     let mut text = String::new();
     for step in steps {
         match step {
@@ -279,7 +317,7 @@ fn key_text(steps: &[Step]) -> String {
     text
 }
 
-fn find<'v, 't>(
+pub(crate) fn find<'v, 't>(
     value: &'v Spanned<DeValue<'t>>,
     steps: &[Step],
 ) -> Option<&'v Spanned<DeValue<'t>>> {

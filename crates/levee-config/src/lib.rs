@@ -7,6 +7,10 @@
 
 pub mod document;
 pub mod problem;
+pub mod sweep;
+pub mod text;
 
 pub use document::Document;
 pub use problem::{Place, Problem, Problems};
+pub use sweep::{AtValue, Variant};
+pub use text::Text;

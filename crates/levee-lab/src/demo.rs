@@ -7,7 +7,7 @@ use crate::lane::RunningLane;
 use crate::outcome::Sample;
 use crate::report::Report;
 use crate::runner::{self, LabError};
-use levee_sim::scenario::Scenario;
+use levee_sim::scenario::{Point, Scenario};
 
 /// The scenario that the demo runs, as a file would say it.
 pub const SCENARIO: &str = include_str!("../../../scenarios/demo-sip.toml");
@@ -66,17 +66,18 @@ pub fn run(
     stop: &AtomicBool,
     show: &mut dyn FnMut(&View),
 ) -> Result<DemoResult, LabError> {
-    let mut points = scenario.points();
-    points.truncate(scenario.lanes.len());
-    let total = (scenario.run.warmup + scenario.run.time).mul_f64(scenario.run.scale);
-    let name = |i: usize| scenario.lanes[points[i].lane].name.clone();
+    let points: Vec<&Point> = scenario.points.iter().take(scenario.lanes).collect();
+    // Lanes differ by their defence alone.
+    let setup = points[0].setup.on_the_wall_clock();
+    let (total, capacity) = (setup.run.warmup + setup.run.time, setup.service.capacity);
+    let name = |i: usize| points[i].lane.clone();
     let failed = |i: usize| {
         let lane = name(i);
         move |source| LabError::Lane { lane, source }
     };
     let mut lanes = Vec::new();
     for (i, point) in points.iter().enumerate() {
-        lanes.push(runner::start(scenario, point, 0).map_err(failed(i))?);
+        lanes.push(runner::start(&point.setup, 0).map_err(failed(i))?);
     }
     let begun = Instant::now();
     let mut interrupted = false;
@@ -90,7 +91,7 @@ pub fn run(
         show(&View {
             elapsed: begun.elapsed().min(total),
             total,
-            capacity: scenario.capacity,
+            capacity,
             lanes: lanes.collect(),
         });
         if interrupted {
@@ -103,13 +104,20 @@ pub fn run(
         series.push(result.samples.clone());
         results.push(vec![result]);
     }
-    let durations = &scenario.durations[points[0].duration].durations;
+    let rate = setup.calls_per_second();
     Ok(DemoResult {
-        report: runner::report("demo", scenario, &points, &results, interrupted),
-        capacity: scenario.capacity,
-        share: points[0].share,
-        rate: scenario.rate_for(durations) / scenario.run.scale,
-        mean_call: durations.mean().mul_f64(scenario.run.scale),
+        report: runner::report(
+            "demo",
+            scenario,
+            &runner::Runs {
+                results,
+                interrupted,
+            },
+        ),
+        capacity,
+        share: 1.0 - setup.honest.rate / rate,
+        rate,
+        mean_call: setup.honest.durations.mean(),
         total: if interrupted { begun.elapsed() } else { total },
         series,
     })

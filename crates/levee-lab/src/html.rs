@@ -11,7 +11,9 @@ use crate::stats::Share;
 #[must_use]
 pub fn page(demo: &DemoResult) -> String {
     let mut out = String::with_capacity(64 << 10);
-    out.push_str(HEAD);
+    for part in HEAD {
+        out.push_str(part);
+    }
     introduction(&mut out, demo);
     out.push_str("<section class=\"plots\">\n");
     for (lane, series) in demo.report.lanes.iter().zip(&demo.series) {
@@ -26,52 +28,22 @@ pub fn page(demo: &DemoResult) -> String {
 }
 
 /// Blue and orange are told apart by all common kinds of colour vision, and each area is labelled besides.
-const HEAD: &str = r#"<!DOCTYPE html>
+const HEAD: [&str; 3] = [
+    r#"<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Levee: a telephone server under attack</title>
 <style>
-:root { color-scheme: light dark; --page: #fbfbfa; --card: #ffffff; --ink: #1d2327; --soft: #5c666d; --line: #d9dee1;
-  --honest: #2467a8; --attacker: #d9700f; --cut: #8fb4d9; --refused: #c9cfd3; --limit: #1d2327; }
-@media (prefers-color-scheme: dark) { :root { --page: #14181b; --card: #1c2226; --ink: #e8ecee; --soft: #9faab1; --line: #343c42;
-  --honest: #5aa2e6; --attacker: #ef9240; --cut: #2f5f8f; --refused: #4a545b; --limit: #e8ecee; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--page); color: var(--ink); font: 16px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
-main { max-width: 68rem; margin: 0 auto; padding: 1.5rem 1rem 3rem; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .5rem; }
-h2 { font-size: 1.1rem; margin: 0 0 .25rem; }
-p { max-width: 46rem; margin: .4rem 0; }
-.soft { color: var(--soft); font-size: .92rem; }
-.headline { display: flex; flex-wrap: wrap; gap: 1rem; margin: 1.25rem 0; padding: 0; list-style: none; }
-.headline li { flex: 1 1 15rem; background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .8rem 1rem; }
-.headline b { display: block; font-size: 2rem; line-height: 1.2; font-variant-numeric: tabular-nums; }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem; }
-figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .8rem 1rem; }
-.wide { margin-top: 1rem; }
-svg { display: block; width: 100%; height: auto; }
-svg text { fill: var(--ink); font: 12px system-ui, -apple-system, "Segoe UI", sans-serif; }
-svg .axis { fill: var(--soft); }
-svg .grid { stroke: var(--line); stroke-width: 1; }
-svg .limit { stroke: var(--limit); stroke-width: 1.5; stroke-dasharray: 5 4; }
-.key { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin: .2rem 0 .4rem; padding: 0; list-style: none; font-size: .9rem; color: var(--soft); }
-.key i { display: inline-block; width: .8em; height: .8em; border-radius: .15em; margin-right: .4em; }
-.bars { display: grid; gap: .7rem; }
-.bar { display: flex; height: 1.6rem; border-radius: .3rem; overflow: hidden; background: var(--line); }
-.bar span { min-width: 0; overflow: hidden; white-space: nowrap; padding: .1rem .4rem; font-size: .85rem; font-variant-numeric: tabular-nums; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .93rem; }
-th, td { text-align: right; padding: .35rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-thead th, tbody th { color: var(--soft); font-weight: 600; }
-tbody th { text-align: left; padding-top: .8rem; color: var(--ink); }
-@media (max-width: 32rem) { svg text { font-size: 15px; } th, td { padding: .35rem .4rem; } }
-</style>
+"#,
+    include_str!("../../../assets/report.css"),
+    r#"</style>
 </head>
 <body>
 <main>
-"#;
+"#,
+];
 
 fn introduction(out: &mut String, demo: &DemoResult) {
     write!(

@@ -215,6 +215,7 @@ impl Load {
         if self.calls.len() >= self.config.calls_max {
             self.result.not_made += 1;
             self.close_record(record, Outcome::Unsuccessful, now, 0);
+            self.redial(now, &arrival);
             return;
         }
         let owner = Owner {
@@ -285,9 +286,10 @@ impl Load {
         call.dialog = Some(dialog);
         if call.state == State::Cancelling {
             // The answer crossed the CANCEL: RFC 3261 section 9.1 wants a BYE.
-            let record = call.record;
+            let (record, arrival) = (call.record, call.arrival);
             self.close_record(record, Outcome::Unsuccessful, now, 487);
             self.send_bye(now, owner.call, out);
+            self.redial(now, &arrival);
             return;
         }
         call.state = State::InCall;
@@ -315,15 +317,16 @@ impl Load {
             return;
         };
         self.close_record(call.record, Outcome::Unsuccessful, now, code);
-        self.redial(now, &call);
+        self.redial(now, &call.arrival);
     }
 
-    fn redial(&mut self, now: Duration, call: &Call) {
-        let wait = self.config.redial.filter(|_| call.kind == Kind::Attacker);
+    /// An attacker whose call was refused, dropped, or not answered in time calls again.
+    fn redial(&mut self, now: Duration, last: &Arrival) {
+        let wait = self.config.redial.filter(|_| last.kind == Kind::Attacker);
         if let Some(wait) = wait.filter(|_| !self.over) {
             let again = Arrival {
                 at: now + wait,
-                ..call.arrival
+                ..*last
             };
             self.timers.set(again.at, Due::Again(again));
         }
@@ -433,7 +436,7 @@ impl Load {
                 };
                 let cut = self.close_record(call.record, Outcome::Incomplete, now, 200);
                 self.result.bye_crossed += u64::from(!cut);
-                self.redial(now, &call);
+                self.redial(now, &call.arrival);
             }
             Method::Invite | Method::Update => {
                 if method == Method::Invite {

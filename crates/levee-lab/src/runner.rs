@@ -1,13 +1,13 @@
 //! Runs a scenario for real, point after point or several at once.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::lane::{LaneConfig, LaneResult, RunningLane};
 use crate::report::{LaneReport, Report};
-use levee_sim::scenario::{Point, Scenario};
+use levee_sim::scenario::{Point, Scenario, Setup};
 
 /// How a scenario is run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,6 +45,11 @@ pub struct Progress {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
+    /// A service that there is no live front for.
+    #[error(
+        "a service of kind \"http\" cannot be run for real: there is no live front for it yet; `levee check` predicts it, or take service.kind = \"sip\""
+    )]
+    Http,
     /// The machine refused.
     #[error("lane `{lane}` could not run on loopback")]
     Lane {
@@ -62,11 +67,21 @@ const LATE_MAX_MS: f64 = 250.0;
 
 struct Job {
     point: usize,
+    repetition: u32,
     lane: RunningLane,
     rate: f64,
 }
 
-/// Runs all points. When `stop` becomes true, lanes at work are cut off, and the report holds what was finished.
+/// What runs came to.
+#[derive(Debug)]
+pub struct Runs {
+    /// For each point its finished runs, in the order of their seeds.
+    pub results: Vec<Vec<LaneResult>>,
+    /// Whether it was stopped before all were finished.
+    pub interrupted: bool,
+}
+
+/// Runs all points. When `stop` becomes true, lanes at work are cut off, and what was finished is given.
 ///
 /// # Errors
 /// When a lane cannot be started, or its sockets fail.
@@ -75,33 +90,42 @@ pub fn run(
     options: &Options,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
-) -> Result<Report, LabError> {
-    let points = scenario.points();
-    let repeat = scenario.run.repeat;
-    let mut waiting: VecDeque<(usize, u32)> = (0..points.len())
-        .flat_map(|p| (0..repeat).map(move |r| (p, r)))
+) -> Result<Runs, LabError> {
+    let points = &scenario.points;
+    if points.iter().any(|point| point.setup.http.is_some()) {
+        return Err(LabError::Http);
+    }
+    let mut waiting: VecDeque<(usize, u32)> = points
+        .iter()
+        .enumerate()
+        .flat_map(|(p, point)| (0..point.setup.run.repeat).map(move |r| (p, r)))
         .collect();
     let total = waiting.len();
     let mut running: Vec<Job> = Vec::new();
-    let mut results: Vec<Vec<LaneResult>> = points.iter().map(|_| Vec::new()).collect();
+    let mut results: Vec<BTreeMap<u32, LaneResult>> = vec![BTreeMap::new(); points.len()];
     let mut finished = 0;
-    let name = |point: usize| scenario.lanes[points[point].lane].name.clone();
+    let name = |point: usize| points[point].lane.clone();
     let failed = |point: usize| {
         let lane = name(point);
         move |source| LabError::Lane { lane, source }
     };
     while finished < total && !stop.load(Ordering::Relaxed) {
         while let Some(&(point, repetition)) = waiting.front() {
-            let plan = scenario.plan(&points[point], repetition);
-            let rate = plan.honest.rate + plan.attacker.rate;
+            let setup = &points[point].setup;
+            let rate = setup.calls_per_second() / setup.run.scale;
             let busy: f64 = running.iter().map(|j| j.rate).sum();
             let full = running.len() >= options.parallel.max(1) || busy + rate > options.rate_max;
             if full && !running.is_empty() {
                 break;
             }
             waiting.pop_front();
-            let lane = start(scenario, &points[point], repetition).map_err(failed(point))?;
-            running.push(Job { point, lane, rate });
+            let lane = start(setup, repetition).map_err(failed(point))?;
+            running.push(Job {
+                point,
+                repetition,
+                lane,
+                rate,
+            });
         }
         std::thread::sleep(POLL);
         let (done, still): (Vec<Job>, Vec<Job>) =
@@ -109,53 +133,49 @@ pub fn run(
         running = still;
         for job in done {
             let result = job.lane.finish().map_err(failed(job.point))?;
-            results[job.point].push(result);
+            results[job.point].insert(job.repetition, result);
             finished += 1;
         }
         progress(&Progress {
             finished,
             total,
             running: running.iter().map(|j| name(j.point)).collect(),
-            left: time_left(scenario, options, total - finished),
+            left: time_left(points, &waiting, &running, options),
         });
     }
     let interrupted = finished < total;
     for job in running {
         job.lane.finish().map_err(failed(job.point))?;
     }
-    Ok(report("lab", scenario, &points, &results, interrupted))
+    let in_order = |runs: BTreeMap<u32, LaneResult>| runs.into_values().collect();
+    Ok(Runs {
+        results: results.into_iter().map(in_order).collect(),
+        interrupted,
+    })
 }
 
-/// Starts one lane of a scenario at a point.
-pub(crate) fn start(
-    scenario: &Scenario,
-    point: &Point,
-    repetition: u32,
-) -> io::Result<RunningLane> {
-    let scaled = |d: Duration| d.mul_f64(scenario.run.scale);
+/// Starts one lane.
+pub(crate) fn start(setup: &Setup, repetition: u32) -> io::Result<RunningLane> {
+    let setup = setup.on_the_wall_clock();
+    let plan = setup.plan(setup.run.seed.wrapping_add(repetition.into()));
     RunningLane::start(&LaneConfig {
-        defense: scenario.defense(point.lane),
-        ring: scaled(scenario.run.ring),
-        ring_timeout: scaled(scenario.run.ring_timeout),
-        redial: scenario.redial.map(scaled),
-        ..LaneConfig::new(scenario.capacity, scenario.plan(point, repetition))
+        defense: setup.defense.clone(),
+        ring: setup.run.ring,
+        ring_timeout: setup.run.ring_timeout,
+        redial: setup.redial(),
+        ..LaneConfig::new(setup.service.capacity, plan)
     })
 }
 
 /// The figures of what was finished.
-pub(crate) fn report(
-    command: &'static str,
-    scenario: &Scenario,
-    points: &[Point],
-    results: &[Vec<LaneResult>],
-    interrupted: bool,
-) -> Report {
-    let finished = points.iter().zip(results).filter(|(_, r)| !r.is_empty());
+#[must_use]
+pub fn report(command: &'static str, scenario: &Scenario, runs: &Runs) -> Report {
+    let points = scenario.points.iter().zip(&runs.results);
+    let finished = points.filter(|(_, results)| !results.is_empty());
     let lanes: Vec<LaneReport> = finished
         .map(|(point, results)| {
-            let name = scenario.lanes[point.lane].name.clone();
             let at = point.at.iter().cloned().collect();
-            LaneReport::new(name, at, &scenario.run, results)
+            LaneReport::new(point.lane.clone(), at, &point.setup.run, results)
         })
         .collect();
     let late = lanes
@@ -176,15 +196,28 @@ pub(crate) fn report(
     }
     Report {
         command,
-        seed: scenario.run.seed,
-        interrupted,
+        seed: scenario.seed,
+        interrupted: runs.interrupted,
         warnings,
         lanes,
     }
 }
 
-fn time_left(scenario: &Scenario, options: &Options, lanes: usize) -> Duration {
-    let one = (scenario.run.warmup + scenario.run.time).mul_f64(scenario.run.scale);
-    let at_once = options.parallel.max(1);
-    one * u32::try_from(lanes.div_ceil(at_once)).unwrap_or(u32::MAX)
+/// What the lanes that wait and half of those at work take, so many at once.
+fn time_left(
+    points: &[Point],
+    waiting: &VecDeque<(usize, u32)>,
+    running: &[Job],
+    options: &Options,
+) -> Duration {
+    let waiting: Duration = waiting.iter().map(|(p, _)| length(&points[*p])).sum();
+    let running: Duration = running.iter().map(|j| length(&points[j.point])).sum();
+    let at_once = u32::try_from(options.parallel.max(1)).unwrap_or(u32::MAX);
+    (waiting + running) / at_once
+}
+
+/// How long a run of this point takes on the wall clock.
+fn length(point: &Point) -> Duration {
+    let run = &point.setup.run;
+    (run.warmup + run.time).mul_f64(run.scale)
 }

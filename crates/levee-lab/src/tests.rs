@@ -14,7 +14,7 @@ use crate::outcome::{Board, Outcome};
 use crate::pbx::{HeldSeries, Pbx, PbxConfig, PbxResult};
 use crate::stats::Share;
 use crate::ua::{Outbox, TransactionTimers};
-use levee_sim::schedule::{Arrivals, Durations, Kind, Plan, Stream};
+use levee_sim::schedule::{Arrivals, Calls, Durations, Kind, Plan, Stream};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -22,7 +22,7 @@ fn ms(n: u64) -> Duration {
 
 fn plan(honest: f64, attacker: f64, mean: Duration, until: Duration) -> Plan {
     let stream = |rate, durations| Stream {
-        rate,
+        calls: Calls::Rate(rate),
         durations,
         callers: 1_000_000,
     };
@@ -563,7 +563,7 @@ fn both_kinds_of_call_say_the_same_at_the_same_times() {
             Kind::Honest => &mut plan.honest,
             Kind::Attacker => &mut plan.attacker,
         };
-        (stream.rate, stream.callers) = (50.0, 1);
+        (stream.calls, stream.callers) = (Calls::Rate(50.0), 1);
         // Honest callers that would hang up after the run.
         plan.honest.durations = Some(Durations::Fixed(Duration::from_secs(60)));
         let config = CalleeConfig {

@@ -56,6 +56,20 @@ pub enum Durations {
         /// Sigma of its logarithm.
         sigma: f64,
     },
+    /// Gamma with this mean.
+    Gamma {
+        /// The mean.
+        mean: Duration,
+        /// Its shape; 1 is the exponential.
+        shape: f64,
+    },
+    /// Weibull with this mean.
+    Weibull {
+        /// The mean.
+        mean: Duration,
+        /// Its shape; 1 is the exponential.
+        shape: f64,
+    },
     /// Drawn with replacement from measured ones.
     Empirical(Arc<[Duration]>),
 }
@@ -65,7 +79,11 @@ impl Durations {
     #[must_use]
     pub fn mean(&self) -> Duration {
         match self {
-            Self::Fixed(mean) | Self::Exponential(mean) | Self::Lognormal { mean, .. } => *mean,
+            Self::Fixed(mean)
+            | Self::Exponential(mean)
+            | Self::Lognormal { mean, .. }
+            | Self::Gamma { mean, .. }
+            | Self::Weibull { mean, .. } => *mean,
             Self::Empirical(all) => {
                 let sum: f64 = all.iter().map(Duration::as_secs_f64).sum();
                 seconds(sum / all.len().max(1) as f64)
@@ -83,11 +101,19 @@ impl Durations {
                 mean: mean.mul_f64(by),
                 sigma: *sigma,
             },
+            Self::Gamma { mean, shape } => Self::Gamma {
+                mean: mean.mul_f64(by),
+                shape: *shape,
+            },
+            Self::Weibull { mean, shape } => Self::Weibull {
+                mean: mean.mul_f64(by),
+                shape: *shape,
+            },
             Self::Empirical(all) => Self::Empirical(all.iter().map(|d| d.mul_f64(by)).collect()),
         }
     }
 
-    fn draw(&self, rng: &mut impl Rng) -> Duration {
+    pub(crate) fn draw(&self, rng: &mut impl Rng) -> Duration {
         match self {
             Self::Fixed(d) => *d,
             Self::Exponential(mean) => mean.mul_f64(exponential(rng)),
@@ -95,6 +121,12 @@ impl Durations {
                 // E[exp(mu + sigma Z)] = exp(mu + sigma^2/2).
                 let z = normal(rng);
                 seconds(mean.as_secs_f64() * libm::exp(sigma * z - sigma * sigma / 2.0))
+            }
+            Self::Gamma { mean, shape } => seconds(mean.as_secs_f64() / shape * gamma(rng, *shape)),
+            Self::Weibull { mean, shape } => {
+                // By inversion; the mean of a scale of 1 is Gamma(1 + 1/shape).
+                let unscaled = libm::pow(exponential(rng), 1.0 / shape);
+                seconds(mean.as_secs_f64() * unscaled / libm::tgamma(1.0 + 1.0 / shape))
             }
             Self::Empirical(all) => {
                 let at = (unit(rng) * all.len() as f64) as usize;
@@ -104,11 +136,36 @@ impl Durations {
     }
 }
 
+/// When the calls of one kind begin.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Calls {
+    /// So many a second, each from a caller drawn at random; 0 for none.
+    Rate(f64),
+    /// Each caller calls once, at a time of this first part of the run. [`Arrivals::Poisson`] draws it uniformly, which is how
+    /// the arrivals of a Poisson process lie that has so many; [`Arrivals::Even`] spaces them. Who makes a caller call
+    /// again is who runs the plan.
+    OnceEach {
+        /// The length of that part.
+        within: Duration,
+    },
+}
+
+impl Calls {
+    /// Calls a second; 0 where there is no rate.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        match self {
+            Self::Rate(rate) => *rate,
+            Self::OnceEach { .. } => 0.0,
+        }
+    }
+}
+
 /// The calls of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
-    /// Calls a second; 0 for none.
-    pub rate: f64,
+    /// When they begin.
+    pub calls: Calls,
     /// How long they want to last; `None` for as long as they can.
     pub durations: Option<Durations>,
     /// From how many callers they come.
@@ -152,8 +209,15 @@ impl Plan {
     /// The calls in order of time.
     #[must_use]
     pub fn schedule(&self) -> Schedule {
+        self.schedule_of(0)
+    }
+
+    /// The calls of run `run`, whose seed is that many further on.
+    #[must_use]
+    pub fn schedule_of(&self, run: u64) -> Schedule {
+        let seed = self.seed.wrapping_add(run);
         Schedule {
-            streams: Kind::ALL.map(|kind| Draws::new(self, kind)),
+            streams: Kind::ALL.map(|kind| Draws::new(self, kind, seed)),
             until: self.until,
         }
     }
@@ -187,48 +251,82 @@ struct Draws {
     stream: Stream,
     arrivals: Arrivals,
     next_at: Option<Duration>,
+    /// Calls given out, and for [`Calls::OnceEach`] how much of `within` is over, from 0 to 1.
+    begun: u32,
+    over: f64,
     gaps: Pcg64,
     lengths: Pcg64,
     people: Pcg64,
 }
 
 impl Draws {
-    fn new(plan: &Plan, kind: Kind) -> Self {
+    fn new(plan: &Plan, kind: Kind, seed: u64) -> Self {
         let stream = match kind {
             Kind::Honest => plan.honest.clone(),
             Kind::Attacker => plan.attacker.clone(),
         };
-        let part = |n: u64| Pcg64::seed_from_u64(mix(plan.seed, 3 * kind.index() as u64 + n));
+        let part = |n: u64| Pcg64::seed_from_u64(mix(seed, 3 * kind.index() as u64 + n));
         let mut draws = Self {
             kind,
             stream,
             arrivals: plan.arrivals,
             next_at: None,
+            begun: 0,
+            over: 0.0,
             gaps: part(0),
             lengths: part(1),
             people: part(2),
         };
-        draws.next_at = (draws.stream.rate > 0.0).then(|| draws.gap());
+        draws.next_at = draws.after(Duration::ZERO);
         draws
     }
 
-    fn gap(&mut self) -> Duration {
-        let mean = 1.0 / self.stream.rate;
-        match self.arrivals {
-            Arrivals::Poisson => seconds(mean * exponential(&mut self.gaps)),
-            Arrivals::Even => seconds(mean),
+    /// When the next call begins, the last one having begun `at`.
+    fn after(&mut self, at: Duration) -> Option<Duration> {
+        match self.stream.calls {
+            Calls::Rate(rate) if rate > 0.0 => {
+                let mean = 1.0 / rate;
+                let gap = match self.arrivals {
+                    Arrivals::Poisson => seconds(mean * exponential(&mut self.gaps)),
+                    Arrivals::Even => seconds(mean),
+                };
+                Some(at.saturating_add(gap))
+            }
+            Calls::Rate(_) => None,
+            Calls::OnceEach { within } => {
+                let left = self.stream.callers.checked_sub(self.begun)?;
+                if left == 0 {
+                    return None;
+                }
+                self.over = match self.arrivals {
+                    // The smallest of `left` uniform draws from what is not over yet.
+                    Arrivals::Poisson => {
+                        let kept = libm::pow(1.0 - unit(&mut self.gaps), 1.0 / f64::from(left));
+                        1.0 - (1.0 - self.over) * kept
+                    }
+                    Arrivals::Even => f64::from(self.begun) / f64::from(self.stream.callers),
+                };
+                Some(within.mul_f64(self.over))
+            }
         }
     }
 
     fn take(&mut self) -> Option<Arrival> {
         let at = self.next_at?;
-        self.next_at = Some(at.saturating_add(self.gap()));
         let mut below = |n: u32| (unit(&mut self.people) * f64::from(n)) as u32;
+        let drawn = below(self.stream.callers);
+        let callee = below(CALLEES);
+        let caller = match self.stream.calls {
+            Calls::Rate(_) => drawn,
+            Calls::OnceEach { .. } => self.begun,
+        };
+        self.begun = self.begun.saturating_add(1);
+        self.next_at = self.after(at);
         Some(Arrival {
             at,
             kind: self.kind,
-            caller: below(self.stream.callers),
-            callee: below(CALLEES),
+            caller,
+            callee,
             wanted: self
                 .stream
                 .durations
@@ -247,7 +345,7 @@ pub(crate) fn mix(seed: u64, stream: u64) -> u64 {
 }
 
 /// Uniform in [0, 1).
-fn unit(rng: &mut impl Rng) -> f64 {
+pub(crate) fn unit(rng: &mut impl Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
@@ -260,6 +358,29 @@ fn exponential(rng: &mut impl Rng) -> f64 {
 fn normal(rng: &mut impl Rng) -> f64 {
     let radius = libm::sqrt(2.0 * exponential(rng));
     radius * libm::cos(std::f64::consts::TAU * unit(rng))
+}
+
+/// Gamma of this shape and scale 1, by the method of Marsaglia and Tsang (ACM TOMS 26(3), 2000), exact.
+fn gamma(rng: &mut impl Rng, shape: f64) -> f64 {
+    if shape < 1.0 {
+        // Their section 6: a draw of shape + 1 times a power of a uniform one.
+        let power = libm::pow(1.0 - unit(rng), 1.0 / shape);
+        return gamma(rng, shape + 1.0) * power;
+    }
+    let d = shape - 1.0 / 3.0;
+    let c = 1.0 / libm::sqrt(9.0 * d);
+    loop {
+        let z = normal(rng);
+        let root = 1.0 + c * z;
+        if root <= 0.0 {
+            continue;
+        }
+        let v = root * root * root;
+        // -ln U is exponential. At least 95% are accepted whatever the shape.
+        if 0.5 * z * z + d - d * v + d * libm::log(v) > -exponential(rng) {
+            return d * v;
+        }
+    }
 }
 
 /// Seconds that are too many, or no number, are the longest that is told: 30 years.
@@ -275,12 +396,12 @@ mod tests {
     fn plan(seed: u64) -> Plan {
         Plan {
             honest: Stream {
-                rate: 40.0,
+                calls: Calls::Rate(40.0),
                 durations: Some(Durations::Exponential(Duration::from_secs(5))),
                 callers: 1_000,
             },
             attacker: Stream {
-                rate: 60.0,
+                calls: Calls::Rate(60.0),
                 durations: None,
                 callers: 1_000,
             },
@@ -299,6 +420,15 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_a_seed() {
+        let further = Plan {
+            seed: 7 + 5,
+            ..plan(7)
+        };
+        assert!(plan(7).schedule_of(5).eq(further.schedule()));
+    }
+
+    #[test]
     fn a_kind_is_not_touched_by_the_parameters_of_the_other() {
         let honest = |p: Plan| {
             p.schedule()
@@ -306,7 +436,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let mut other = plan(3);
-        other.attacker.rate = 5.0;
+        other.attacker.calls = Calls::Rate(5.0);
         assert_eq!(honest(plan(3)), honest(other));
     }
 
@@ -334,6 +464,15 @@ mod tests {
                 Durations::Lognormal { mean, sigma: 1.0 },
                 5.0 * (1f64.exp() - 1.0).sqrt(),
             ),
+            // That of a gamma is mean / sqrt(shape).
+            (Durations::Gamma { mean, shape: 4.0 }, 2.5),
+            (Durations::Gamma { mean, shape: 0.25 }, 10.0),
+            // A Weibull of shape 1/2 has a variance of 5 times its squared mean; one of shape 2 one of 4/pi - 1.
+            (Durations::Weibull { mean, shape: 0.5 }, 5.0 * 5f64.sqrt()),
+            (
+                Durations::Weibull { mean, shape: 2.0 },
+                5.0 * (4.0 / std::f64::consts::PI - 1.0).sqrt(),
+            ),
         ] {
             let sum: f64 = (0..n).map(|_| d.draw(&mut rng).as_secs_f64()).sum();
             // 5 standard errors.
@@ -350,10 +489,70 @@ mod tests {
     }
 
     #[test]
+    fn the_share_below_a_point_is_that_of_the_distribution() {
+        use statrs::distribution::{ContinuousCDF as _, Gamma, Weibull};
+        let (n, mean) = (100_000, Duration::from_secs(5));
+        let gamma = |shape| Gamma::new(shape, shape / 5.0).unwrap();
+        // Of a Weibull of shape 2 the mean is scale * sqrt(pi) / 2.
+        let weibull = Weibull::new(2.0, 10.0 / std::f64::consts::PI.sqrt()).unwrap();
+        for (i, point) in [0.2, 1.0, 3.0, 5.0, 9.0, 20.0].into_iter().enumerate() {
+            for (d, below) in [
+                (Durations::Gamma { mean, shape: 2.5 }, gamma(2.5).cdf(point)),
+                (Durations::Gamma { mean, shape: 0.4 }, gamma(0.4).cdf(point)),
+                (Durations::Gamma { mean, shape: 1.0 }, gamma(1.0).cdf(point)),
+                (Durations::Weibull { mean, shape: 2.0 }, weibull.cdf(point)),
+            ] {
+                let mut rng = Pcg64::seed_from_u64(i as u64);
+                let found = (0..n)
+                    .filter(|_| d.draw(&mut rng).as_secs_f64() < point)
+                    .count();
+                // 5 standard errors, and one draw where next to none is left on a side.
+                let tolerance = 5.0 * (below * (1.0 - below) / f64::from(n)).sqrt();
+                let gap = (found as f64 / f64::from(n) - below).abs();
+                assert!(gap < tolerance + 1.0 / f64::from(n), "{d:?} {point}: {gap}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_of_a_crowd_calls_once_in_the_first_part() {
+        let crowd = |arrivals, n| {
+            let mut p = plan(4);
+            p.honest.calls = Calls::Rate(0.0);
+            p.attacker.callers = n;
+            let within = Duration::from_millis(200);
+            p.attacker.calls = Calls::OnceEach { within };
+            p.arrivals = arrivals;
+            p.schedule().collect::<Vec<_>>()
+        };
+        for arrivals in [Arrivals::Poisson, Arrivals::Even] {
+            let calls = crowd(arrivals, 20_000);
+            let callers: Vec<u32> = calls.iter().map(|a| a.caller).collect();
+            assert_eq!(callers, (0..20_000).collect::<Vec<_>>());
+            assert!(calls.is_sorted_by_key(|a| a.at));
+            assert!(calls[19_999].at < Duration::from_millis(200));
+            // A quarter of them in each quarter: 5 standard deviations of a binomial.
+            for quarter in 1..4u32 {
+                let end = Duration::from_millis(50) * quarter;
+                let before = calls.iter().filter(|a| a.at < end).count() as f64;
+                let p = f64::from(quarter) / 4.0;
+                let tolerance = 5.0 * (20_000.0 * p * (1.0 - p)).sqrt();
+                assert!((before - 20_000.0 * p).abs() < tolerance);
+            }
+        }
+        let even: Vec<_> = crowd(Arrivals::Even, 4)
+            .iter()
+            .map(|a| a.at.as_millis())
+            .collect();
+        assert_eq!(even, [0, 50, 100, 150]);
+        assert!(crowd(Arrivals::Poisson, 0).is_empty());
+    }
+
+    #[test]
     fn even_arrivals_are_even() {
         let mut p = plan(1);
         p.arrivals = Arrivals::Even;
-        p.attacker.rate = 0.0;
+        p.attacker.calls = Calls::Rate(0.0);
         let times: Vec<_> = p.schedule().take(3).map(|a| a.at.as_millis()).collect();
         assert_eq!(times, [25, 50, 75]);
     }

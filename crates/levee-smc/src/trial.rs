@@ -43,6 +43,11 @@ pub trait Execution {
         while self.step() {}
     }
 
+    /// Why the run cannot go on although it is not over, if that is so. It ends the check.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
     /// The value, now, of an observable by its index in [`Trial::observables`].
     fn observe(&self, observable: usize) -> f64;
 

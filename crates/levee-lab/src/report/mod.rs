@@ -43,7 +43,7 @@ pub struct LaneReport {
     /// The lane's name.
     pub name: String,
     /// The values of what is swept.
-    pub at: BTreeMap<&'static str, AtValue>,
+    pub at: BTreeMap<String, AtValue>,
     /// Runs that are counted together.
     pub runs: u32,
     /// Honest calls of the whole run.
@@ -130,7 +130,7 @@ impl LaneReport {
     #[must_use]
     pub fn new(
         name: String,
-        at: BTreeMap<&'static str, AtValue>,
+        at: BTreeMap<String, AtValue>,
         run: &Run,
         results: &[LaneResult],
     ) -> Self {
@@ -193,7 +193,7 @@ impl KindReport {
                 Outcome::Complete => report.complete += 1,
                 Outcome::Incomplete => {
                     report.incomplete += 1;
-                    got.extend(call.wanted.map(|w| share_of(call.got, w)));
+                    got.extend(call.got_share());
                 }
                 Outcome::Unsuccessful => {
                     report.unsuccessful += 1;
@@ -214,14 +214,6 @@ impl KindReport {
         report.incomplete_share = Share::of(report.incomplete, report.attempted);
         report.unsuccessful_share = Share::of(report.unsuccessful, report.attempted);
         report
-    }
-}
-
-fn share_of(got: Duration, wanted: Duration) -> f64 {
-    if wanted.is_zero() {
-        1.0
-    } else {
-        (got.as_secs_f64() / wanted.as_secs_f64()).min(1.0)
     }
 }
 

@@ -49,6 +49,9 @@ attacks   calls begun by attackers      stay  mean seconds from INVITE to the en
           of several (run.repeat) by how they differ
 ";
 
+/// Keys of what is swept in a defence begin with it.
+const DEFENSE: &str = "defense.";
+
 const HEADER: [&str; 10] = [
     "lane", "calls", "complete", "cut", "refused", "2nd half", "setup", "attacks", "stay",
     "dropped",
@@ -61,7 +64,7 @@ fn table(lanes: &[&LaneReport]) -> Table {
     for lane in lanes {
         let (honest, attacker) = (&lane.honest, &lane.attacker);
         table.add_row([
-            lane.name.clone(),
+            name(lane),
             honest.attempted.to_string(),
             interval(honest),
             percent(honest.incomplete_share),
@@ -81,16 +84,26 @@ fn table(lanes: &[&LaneReport]) -> Table {
     table
 }
 
-fn title(at: &BTreeMap<&'static str, AtValue>) -> String {
-    // The strategy is the lane's name already.
-    let parts = at.iter().filter(|(key, _)| **key != "defense.strategy");
+/// What is swept beside the defence: its points have tables of their own.
+fn title(at: &BTreeMap<String, AtValue>) -> String {
+    let parts = at.iter().filter(|(key, _)| !key.starts_with(DEFENSE));
     let parts: Vec<String> = parts
-        .map(|(key, value)| match value {
-            AtValue::Number(n) => format!("{key} = {n}"),
-            AtValue::Name(name) => format!("{key} = {name}"),
-        })
+        .map(|(key, value)| format!("{key} = {value}"))
         .collect();
     parts.join(", ")
+}
+
+/// A lane's name, and what of its defence is swept and not in the name already.
+fn name(lane: &LaneReport) -> String {
+    let mut name = lane.name.clone();
+    for (key, value) in &lane.at {
+        if let Some(key) = key.strip_prefix(DEFENSE)
+            && !lane.name.contains(&value.to_string())
+        {
+            write!(name, " {key}={value}").ok();
+        }
+    }
+    name
 }
 
 fn none() -> String {

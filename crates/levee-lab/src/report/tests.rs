@@ -56,7 +56,7 @@ pub(crate) fn lane_report(name: &str) -> LaneReport {
     result.load.late_max = Duration::from_micros(1_500);
     result.pbx.invited = 8;
     result.pbx.held_max = 24;
-    let at = [("attack.share", AtValue::Number(0.5))].into();
+    let at = [("attack.share".to_owned(), AtValue::Number(0.5))].into();
     LaneReport::new(name.into(), at, &run(), &[result])
 }
 

@@ -71,6 +71,15 @@ impl Band {
         }
     }
 
+    pub(super) fn clear(&mut self) {
+        self.slots.clear();
+        self.arrived.clear();
+        (self.packed, self.unpacked) = (0, 0);
+        self.sets.iter_mut().for_each(RankedSet::clear);
+        self.doublings.clear();
+        self.all_young_until = Time::MAX;
+    }
+
     pub(super) fn len(&self) -> u32 {
         self.sets.iter().map(RankedSet::len).sum()
     }

@@ -109,6 +109,12 @@ impl Default for Calls {
 }
 
 impl Calls {
+    pub(super) fn clear(&mut self) {
+        self.records.clear();
+        self.free.clear();
+        self.index.clear();
+    }
+
     pub(super) fn len(&self) -> usize {
         self.index.len()
     }

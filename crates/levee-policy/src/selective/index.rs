@@ -68,6 +68,11 @@ pub(super) struct Index {
 }
 
 impl Index {
+    pub(super) fn clear(&mut self) {
+        self.buckets.fill(Bucket::VACANT);
+        self.len = 0;
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len
     }

@@ -26,6 +26,12 @@ impl Limits {
         }
     }
 
+    pub(super) fn clear(&mut self) {
+        for limit in [&mut self.caller, &mut self.source].into_iter().flatten() {
+            limit.counts.clear();
+        }
+    }
+
     /// Whether there is any.
     pub(super) fn any(&self) -> bool {
         self.caller.is_some() || self.source.is_some()

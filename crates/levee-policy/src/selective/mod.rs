@@ -266,6 +266,21 @@ impl Selective {
         })
     }
 
+    /// Forgets all calls, counts and times, and keeps the memory: as good as a new one of this capacity and configuration.
+    pub fn restart(&mut self) {
+        self.now = Time::ZERO;
+        self.round = Round::new(self.config.round, self.config.pmod_start, Time::ZERO);
+        self.calls.clear();
+        self.table.clear();
+        self.limits.clear();
+        self.max_duration = limits::MaxDuration::new(&self.config);
+        (self.pending, self.queue_first, self.queue) = (List::EMPTY, List::EMPTY, List::EMPTY);
+        self.in_service = 0;
+        self.evicting = 0;
+        self.outputs.clear();
+        self.stats = Stats::default();
+    }
+
     /// Whether a defence can run with this.
     ///
     /// # Errors

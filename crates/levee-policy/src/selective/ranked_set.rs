@@ -33,6 +33,15 @@ impl RankedSet {
         set
     }
 
+    /// Takes all members out, and keeps the positions.
+    pub(super) fn clear(&mut self) {
+        self.words.fill(0);
+        for level in &mut self.levels {
+            level.fill(0);
+        }
+        self.len = 0;
+    }
+
     /// Doubles the positions.
     pub(super) fn grow(&mut self) {
         let words = self.words.len() * 2;

@@ -57,6 +57,12 @@ impl Table {
         }
     }
 
+    pub(super) fn clear(&mut self) {
+        self.bands.iter_mut().for_each(Band::clear);
+        self.waiting = 0;
+        self.in_call = 0;
+    }
+
     pub(super) fn waiting(&self) -> u32 {
         self.waiting
     }

@@ -1,38 +1,12 @@
-//! Scheduler and simulation.
+//! A model that runs.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use levee_policy::Time;
 
-use levee_policy::{Span, Time};
-
-/// An actor of a model. The model chooses the numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ActorId(pub u32);
-
-/// A link of a scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkId(u32);
-
-/// What a message meets on its way.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Link {
-    /// One way.
-    pub delay: Span,
-}
-
-/// Which of two messages that are due at the same time comes first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TieOrder {
-    /// The one sent first.
-    #[default]
-    FirstSent,
-    /// The one sent last.
-    LastSent,
-}
+use super::scheduler::{ActorId, Scheduler, TieOrder};
 
 /// A set of actors, and what each does with a message.
 pub trait Model {
-    /// What actors send each other.
+    /// What actors send each other. A small one is quicker: it is copied some times on its way.
     type Message: Copy;
 
     /// Sends the first messages.
@@ -47,116 +21,72 @@ pub trait Model {
     );
 }
 
-/// Virtual time, and the messages under way.
-#[derive(Clone, Debug)]
-pub struct Scheduler<M> {
-    now: Time,
-    sent: u64,
-    delivered: u64,
-    ties: TieOrder,
-    links: Vec<Link>,
-    queue: BinaryHeap<Entry<M>>,
+/// What a run may have. A model that needs more is taken to be one that never ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Messages handed over at one and the same time.
+    pub at_one_instant: u64,
+    /// Messages under way.
+    pub pending: u64,
+    /// Messages handed over in all.
+    pub delivered: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Entry<M> {
-    at: Time,
-    tie: u64,
-    to: ActorId,
-    message: M,
+impl Limits {
+    /// A hundred times the largest system that is foreseen (100,000 calls) may act at once.
+    pub const AT_ONE_INSTANT: u64 = 10_000_000;
+    /// Some 700 MB.
+    pub const PENDING: u64 = 1 << 24;
+    /// Some twenty minutes of computing.
+    pub const DELIVERED: u64 = 10_000_000_000;
 }
 
-impl<M> PartialEq for Entry<M> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl<M> Eq for Entry<M> {}
-
-impl<M> PartialOrd for Entry<M> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<M> Ord for Entry<M> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.at, other.tie).cmp(&(self.at, self.tie))
-    }
-}
-
-impl<M: Copy> Scheduler<M> {
-    /// No message, at time zero.
-    #[must_use]
-    pub fn new(ties: TieOrder) -> Self {
+impl Default for Limits {
+    fn default() -> Self {
         Self {
-            now: Time::ZERO,
-            sent: 0,
-            delivered: 0,
-            ties,
-            links: Vec::new(),
-            queue: BinaryHeap::new(),
+            at_one_instant: Self::AT_ONE_INSTANT,
+            pending: Self::PENDING,
+            delivered: Self::DELIVERED,
         }
     }
+}
 
-    /// Forgets messages and links, and keeps the memory.
-    pub fn clear(&mut self) {
-        self.now = Time::ZERO;
-        self.sent = 0;
-        self.delivered = 0;
-        self.links.clear();
-        self.queue.clear();
-    }
-
-    /// When the message that is being handled was due.
-    #[must_use]
-    pub fn now(&self) -> Time {
-        self.now
-    }
-
-    /// Messages handed over so far.
-    #[must_use]
-    pub fn delivered(&self) -> u64 {
-        self.delivered
-    }
-
-    /// Adds a link.
-    pub fn link(&mut self, link: Link) -> LinkId {
-        self.links.push(link);
-        LinkId((self.links.len() - 1) as u32)
-    }
-
-    /// Sends a message over a link.
-    pub fn send(&mut self, over: LinkId, to: ActorId, message: M) {
-        let link = self.links[over.0 as usize];
-        self.after(link.delay, to, message);
-    }
-
-    /// Sends a message that is due after this time: a timer.
-    pub fn after(&mut self, delay: Span, to: ActorId, message: M) {
-        self.sent += 1;
-        let tie = match self.ties {
-            TieOrder::FirstSent => self.sent,
-            TieOrder::LastSent => u64::MAX - self.sent,
-        };
-        self.queue.push(Entry {
-            at: self.now + delay,
-            tie,
-            to,
-            message,
-        });
-    }
-
-    fn take(&mut self, until: Time) -> Option<(ActorId, M)> {
-        if self.queue.peek()?.at > until {
-            return None;
-        }
-        let entry = self.queue.pop()?;
-        self.now = entry.at;
-        self.delivered += 1;
-        Some((entry.to, entry.message))
-    }
+/// A run that went beyond its [`Limits`]. The message that was too many is not handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Runaway {
+    /// Time stands still.
+    #[error(
+        "the model sends without end: more than {limit} messages at the one time {at}. \
+         Look for actors that answer each other without delay"
+    )]
+    Instant {
+        /// When.
+        at: Time,
+        /// How many were allowed.
+        limit: u64,
+    },
+    /// More and more is under way.
+    #[error(
+        "the model sends more than it receives: more than {limit} messages are under way at {at}. \
+         Look for a message that is answered by several"
+    )]
+    Pending {
+        /// When.
+        at: Time,
+        /// How many were allowed.
+        limit: u64,
+    },
+    /// The run is too long.
+    #[error(
+        "the run is too long: more than {limit} messages by {at}. Shorten its time, or raise the limit"
+    )]
+    Delivered {
+        /// When.
+        at: Time,
+        /// How many were allowed.
+        limit: u64,
+    },
 }
 
 /// A model that runs.
@@ -165,7 +95,6 @@ pub struct Simulation<M: Model> {
     /// The model, to be looked at between steps.
     pub model: M,
     scheduler: Scheduler<M::Message>,
-    horizon: Time,
 }
 
 impl<M: Model> Simulation<M> {
@@ -173,12 +102,16 @@ impl<M: Model> Simulation<M> {
     #[must_use]
     pub fn new(mut model: M, horizon: Time, ties: TieOrder) -> Self {
         let mut scheduler = Scheduler::new(ties);
+        scheduler.set_horizon(horizon);
         model.start(&mut scheduler);
-        Self {
-            model,
-            scheduler,
-            horizon,
-        }
+        Self { model, scheduler }
+    }
+
+    /// The same with other limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.scheduler.set_limits(limits);
+        self
     }
 
     /// Starts again with what `reset` makes of the model; the memory is used again.
@@ -188,34 +121,52 @@ impl<M: Model> Simulation<M> {
         self.model.start(&mut self.scheduler);
     }
 
-    /// Hands over the next message. False, and the time is the horizon, when there is none.
+    /// Hands over the next message. False when there is none, and the time is the horizon; or when the run went beyond its
+    /// limits, which [`Simulation::runaway`] tells.
+    #[inline]
     pub fn step(&mut self) -> bool {
-        match self.scheduler.take(self.horizon) {
+        match self.scheduler.take() {
             Some((to, message)) => {
                 self.model.deliver(to, message, &mut self.scheduler);
                 true
             }
             None => {
-                self.scheduler.now = self.horizon;
+                self.scheduler.finish();
                 false
             }
         }
     }
 
     /// Runs to the horizon.
-    pub fn run(&mut self) {
+    ///
+    /// # Errors
+    /// When the model went beyond its [`Limits`] before.
+    pub fn run(&mut self) -> Result<(), Runaway> {
         while self.step() {}
+        self.runaway().map_or(Ok(()), Err)
+    }
+
+    /// Why the run ended before the horizon, if it did.
+    #[must_use]
+    pub fn runaway(&self) -> Option<Runaway> {
+        self.scheduler.runaway()
+    }
+
+    /// Virtual time, links and messages under way.
+    #[must_use]
+    pub fn scheduler(&self) -> &Scheduler<M::Message> {
+        &self.scheduler
     }
 
     /// Virtual time.
     #[must_use]
     pub fn now(&self) -> Time {
-        self.scheduler.now
+        self.scheduler.now()
     }
 
     /// Messages handed over so far.
     #[must_use]
     pub fn delivered(&self) -> u64 {
-        self.scheduler.delivered
+        self.scheduler.delivered()
     }
 }

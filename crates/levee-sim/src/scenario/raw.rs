@@ -1,50 +1,17 @@
 //! The tables of a scenario as they are written, with types and defaults but no checks of their meaning.
+//!
+//! A list that is swept is one value here: each combination is read by itself.
 
 use std::fmt;
 
-use levee_config::Document;
-use levee_config::Problems;
 use levee_policy::Span;
 use levee_policy::selective::Config;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
-use super::Query;
-use super::lists::OneOrMany;
+use super::http::{RawBandwidth, RawInCall, RawRetry, RawSlow, RawTimeouts};
+use super::{AttackKind, Method, Preset, ServiceKind};
 use crate::schedule::Arrivals;
-
-/// All tables but `[defense]`, whose `strategy` may be a list.
-#[derive(Debug)]
-pub(super) struct Raw {
-    pub(super) service: RawService,
-    pub(super) honest: RawHonest,
-    pub(super) attack: Option<RawAttack>,
-    pub(super) run: RawRun,
-    pub(super) lane: Vec<RawLane>,
-    pub(super) query: Vec<Query>,
-}
-
-impl Raw {
-    /// Reads table by table: one that is refused does not make another look as if it were missing.
-    pub(super) fn read(document: &Document<'_>) -> Result<Self, Problems> {
-        let _: Tables = document.read("")?;
-        Ok(Self {
-            service: document.read("service")?,
-            honest: document.read("honest")?,
-            attack: optional(document, "attack")?,
-            run: document.read("run")?,
-            lane: optional(document, "lane")?.unwrap_or_default(),
-            query: optional(document, "query")?.unwrap_or_default(),
-        })
-    }
-}
-
-fn optional<T: de::DeserializeOwned>(
-    document: &Document<'_>,
-    key: &str,
-) -> Result<Option<T>, Problems> {
-    document.has(key).then(|| document.read(key)).transpose()
-}
 
 /// Which tables there are.
 #[derive(serde::Deserialize)]
@@ -53,57 +20,67 @@ fn optional<T: de::DeserializeOwned>(
     dead_code,
     reason = "only that they are there, and no others, is looked at"
 )]
-struct Tables {
+pub(super) struct Tables {
     service: de::IgnoredAny,
     honest: de::IgnoredAny,
     attack: Option<de::IgnoredAny>,
     run: de::IgnoredAny,
     defense: Option<de::IgnoredAny>,
     lane: Option<de::IgnoredAny>,
+    model: Option<de::IgnoredAny>,
+    check: Option<de::IgnoredAny>,
     query: Option<de::IgnoredAny>,
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawService {
-    #[serde(rename = "kind")]
-    pub(super) _kind: ServiceKind,
+    pub(super) kind: ServiceKind,
     pub(super) capacity: u32,
+    pub(super) backlog: Option<u32>,
+    pub(super) send_buffer: Option<u32>,
+    pub(super) segment: Option<u32>,
 }
 
-#[derive(Debug, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum ServiceKind {
-    Sip,
-}
-
-#[derive(Debug, serde::Deserialize)]
+/// A `[[lane]]`.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawLane {
     pub(super) name: Option<String>,
     pub(super) defense: Option<Config>,
+    pub(super) timeouts: Option<RawTimeouts>,
+    pub(super) in_call: Option<RawInCall>,
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawHonest {
     pub(super) rate: RawRate,
-    pub(super) duration: OneOrMany<RawDuration>,
+    pub(super) duration: RawDuration,
     #[serde(default = "many")]
     pub(super) callers: u32,
+    pub(super) headers: Option<u32>,
+    pub(super) header_pieces: Option<u32>,
+    pub(super) body: Option<u32>,
+    pub(super) response: Option<u32>,
+    pub(super) bandwidth: Option<RawBandwidth>,
+    pub(super) slow: Option<RawSlow>,
+    pub(super) patience: Option<Span>,
+    pub(super) retry: Option<RawRetry>,
 }
 
 /// So many callers that hardly one calls twice.
-fn many() -> u32 {
+pub(super) fn many() -> u32 {
     100_000_000
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawDuration {
     pub(super) kind: RawDurationKind,
     pub(super) mean: Option<Span>,
     pub(super) sigma: Option<f64>,
+    pub(super) shape: Option<f64>,
     pub(super) path: Option<String>,
 }
 
@@ -112,6 +89,8 @@ pub(super) struct RawDuration {
 pub(super) enum RawDurationKind {
     Exponential,
     Lognormal,
+    Gamma,
+    Weibull,
     Fixed,
     File,
 }
@@ -121,45 +100,29 @@ impl RawDurationKind {
         match self {
             Self::Exponential => "exponential",
             Self::Lognormal => "lognormal",
+            Self::Gamma => "gamma",
+            Self::Weibull => "weibull",
             Self::Fixed => "fixed",
             Self::File => "file",
         }
     }
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawAttack {
-    #[serde(rename = "kind")]
-    pub(super) _kind: AttackKind,
-    pub(super) share: OneOrMany<f64>,
-    #[serde(default = "many")]
-    pub(super) attackers: u32,
+    pub(super) kind: AttackKind,
+    pub(super) share: Option<f64>,
+    pub(super) attackers: Option<u32>,
     pub(super) redial: Option<Span>,
+    pub(super) ramp: Option<Span>,
+    pub(super) every: Option<Span>,
+    pub(super) bytes: Option<u32>,
+    pub(super) response: Option<u32>,
+    pub(super) service: Option<Span>,
 }
 
-impl Default for RawAttack {
-    /// No attack.
-    fn default() -> Self {
-        Self {
-            _kind: AttackKind::CoordinatedCall,
-            share: OneOrMany {
-                values: vec![0.0],
-                is_list: false,
-            },
-            attackers: many(),
-            redial: None,
-        }
-    }
-}
-
-#[derive(Debug, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum AttackKind {
-    CoordinatedCall,
-}
-
-#[derive(Debug, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawRun {
     pub(super) time: Span,
@@ -200,6 +163,58 @@ fn one_run() -> u32 {
 
 fn real_time() -> f64 {
     1.0
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawModel {
+    pub(super) preset: Preset,
+    pub(super) quirks: Vec<String>,
+}
+
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawCheck {
+    pub(super) confidence: Option<f64>,
+    pub(super) precision: Option<f64>,
+    pub(super) relative_precision: Option<f64>,
+    pub(super) method: Option<Method>,
+    pub(super) runs: Option<u64>,
+    pub(super) min_runs: Option<u64>,
+    pub(super) max_runs: Option<u64>,
+    pub(super) batch: Option<u64>,
+    pub(super) time_budget: Option<Span>,
+    pub(super) simultaneous: bool,
+    pub(super) sprt: RawSprt,
+}
+
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawSprt {
+    pub(super) indifference: Option<f64>,
+    pub(super) alpha: Option<f64>,
+    pub(super) beta: Option<f64>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawQuery {
+    pub(super) name: String,
+    pub(super) formula: Option<String>,
+    pub(super) quatex: Option<String>,
+    pub(super) quatex_file: Option<String>,
+    pub(super) hypothesis: Option<String>,
+    pub(super) of: Option<String>,
+    pub(super) quantile: Option<f64>,
+    #[serde(default)]
+    pub(super) steady: bool,
+    pub(super) batches: Option<u32>,
+    pub(super) warmup: Option<Span>,
+    pub(super) every: Option<Span>,
+    pub(super) confidence: Option<f64>,
+    pub(super) precision: Option<f64>,
+    pub(super) relative_precision: Option<f64>,
+    pub(super) method: Option<Method>,
 }
 
 /// `"3.1/s"`, or `{ erlang = { blocking = 0.01 } }`.

@@ -1,0 +1,166 @@
+use super::*;
+use crate::estimate::{Method, Stopped};
+
+fn estimate(name: &str, estimate: f64) -> Estimate {
+    Estimate {
+        name: name.into(),
+        verdict: None,
+        estimate,
+        low: estimate - 0.01,
+        high: estimate + 0.01,
+        confidence: 0.99,
+        simultaneous: None,
+        method: Method::Ratio,
+        runs: 1_000,
+        decided_after: None,
+        stopped: Stopped::Precision,
+        warnings: Vec::new(),
+    }
+}
+
+/// Two shares, two durations, two lanes.
+fn report() -> Report {
+    let mut points = Vec::new();
+    for share in [0.17, 0.5] {
+        for duration in ["exponential", "lognormal"] {
+            for (lane, strategy) in [("seven-uniform", "uniform"), ("seven-roulette", "roulette")] {
+                let value = share + if strategy == "uniform" { 0.1 } else { 0.2 };
+                points.push(PointReport {
+                    name: lane.into(),
+                    at: vec![
+                        ("attack.share".into(), Coordinate::Number(share)),
+                        ("honest.duration".into(), Coordinate::Name(duration.into())),
+                        ("defense.strategy".into(), Coordinate::Name(strategy.into())),
+                    ],
+                    queries: vec![Answer::predicted(estimate("complete", value))],
+                });
+            }
+        }
+    }
+    Report {
+        command: "check",
+        scenario: "s.toml".into(),
+        seed: 7,
+        interrupted: false,
+        warnings: Vec::new(),
+        points,
+    }
+}
+
+#[test]
+fn a_grid_has_a_key_along_its_rows_and_a_panel_for_each_of_the_others() {
+    let text = table(&report());
+    let expected = "\
+complete, honest.duration = exponential
+┌──────────────┬───────────────┬────────────────┐
+│ attack.share ┆ seven-uniform ┆ seven-roulette │
+";
+    // Borders are comfy-table's business: only what is in them is compared.
+    let words = |text: &str| {
+        let kept: String = text
+            .chars()
+            .filter(|c| !"┌┬┐│┆├┼┤─╞╪╡═└┴┘".contains(*c))
+            .collect();
+        kept.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(words(&text)[..7], words(expected)[..7], "{text}");
+    let found = words(&text).join(" ");
+    assert!(
+        found.contains("0.17 0.270 ±0.010 0.370 ±0.010 0.5 0.600 ±0.010 0.700 ±0.010"),
+        "{text}"
+    );
+    assert!(
+        found.contains("1000 runs a point, seed 7; intervals at 99% confidence"),
+        "{text}"
+    );
+}
+
+#[test]
+fn json_has_the_documented_shape() {
+    let mut report = report();
+    report.points.truncate(1);
+    report.points[0].queries[0] =
+        Answer::compared(estimate("complete", 0.5), &estimate("complete", 0.505));
+    let json = serde_json::to_value(&report).unwrap();
+    let point = &json["points"][0];
+    assert_eq!(point["at"]["attack.share"], 0.17);
+    assert_eq!(point["at"]["defense.strategy"], "uniform");
+    let query = &point["queries"][0];
+    assert_eq!(query["name"], "complete");
+    assert_eq!(query["stopped"], "precision");
+    assert_eq!(query["measured"]["estimate"], 0.505);
+    assert_eq!(query["within"], true);
+    let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
+    assert_eq!(
+        keys,
+        [
+            "command",
+            "interrupted",
+            "points",
+            "scenario",
+            "seed",
+            "warnings"
+        ]
+    );
+}
+
+#[test]
+fn gaps_are_held_against_both_intervals() {
+    // Halves of 0.01 each leave 0.0141 open.
+    for (measured, within) in [(0.514, true), (0.515, false), (0.486, true), (0.485, false)] {
+        let answer = Answer::compared(estimate("q", 0.5), &estimate("q", measured));
+        assert_eq!(answer.real.unwrap().within, Some(within), "{measured}");
+    }
+    let nothing = Answer::compared(estimate("q", 0.5), &estimate("q", f64::NAN));
+    assert_eq!(nothing.real.unwrap().within, None);
+}
+
+#[test]
+fn csv_has_a_line_for_each_answer() {
+    let mut report = report();
+    report.points[0].name = "a, \"b\"".into();
+    report.points[0].queries[0].estimate.low = f64::NEG_INFINITY;
+    let text = csv(&report);
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next().unwrap(),
+        "lane,attack.share,honest.duration,defense.strategy,query,estimate,low,high,confidence,runs,method,stopped,verdict,\
+         measured,measured_low,measured_high,gap"
+    );
+    assert_eq!(
+        lines.next().unwrap(),
+        "\"a, \"\"b\"\"\",0.17,exponential,uniform,complete,0.27,,0.28,0.99,1000,ratio,precision,,,,,"
+    );
+    assert_eq!(lines.count(), 7);
+}
+
+#[test]
+fn the_page_is_self_contained_and_escapes_what_it_is_told() {
+    let mut report = report();
+    report.scenario = "<script>".into();
+    report.warnings.push("1 < 2 & 3".into());
+    let page = html(&report);
+    for outside in [
+        "http:", "https:", "src=", "href=", "url(", "@import", "<script",
+    ] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert!(page.contains("&lt;script&gt;") && page.contains("1 &lt; 2 &amp; 3"));
+    // A plot for each panel, with a curve for each lane.
+    assert_eq!(page.matches("<svg").count(), 2);
+    assert_eq!(page.matches("fill:none;stroke:var(--c1)").count(), 2);
+}
+
+#[test]
+fn nothing_at_all_can_be_reported() {
+    let report = Report {
+        points: Vec::new(),
+        interrupted: true,
+        ..report()
+    };
+    assert!(table(&report).contains("interrupted"));
+    assert_eq!(csv(&report).lines().count(), 1);
+    assert!(html(&report).contains("Interrupted"));
+}
