@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod agree;
+mod check;
 mod errors;
 mod reference;
 mod replay;

@@ -27,8 +27,8 @@ pub(crate) struct Reference<'a> {
     pub(crate) states: &'a [Vec<f64>],
 }
 
-/// More calls in each other than any test's query that ends has.
-const DEEP: usize = 1000;
+/// More calls in each other than any test's query that ends has: an argument may be halved until it is 0.
+const DEEP: usize = 2000;
 
 impl Reference<'_> {
     /// The value of an expression in state `at`; the one after the last is the last again, with `ended`.
