@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use levee_proxy::sip::Snapshot;
+use levee_smc::estimate::quantile;
 use serde::Serialize;
 
 use crate::callee::CalleeResult;
 use crate::lane::LaneResult;
 use crate::outcome::{CallRecord, Outcome};
 use crate::pbx::PbxResult;
-use crate::stats::{Share, quantile};
+use crate::stats::Share;
 use levee_sim::scenario::{AtValue, Run};
 use levee_sim::schedule::Kind;
 

@@ -65,7 +65,7 @@ pub fn wilson(successes: u64, runs: u64, confidence: f64) -> Interval {
             high: 1.0,
         };
     }
-    let z = normal(1.0 - 0.5 * (1.0 - confidence));
+    let z = normal(0.5 * (1.0 + confidence));
     let (n, p, z2) = (runs as f64, successes as f64 / runs as f64, z * z);
     let centre = (p + z2 / (2.0 * n)) / (1.0 + z2 / n);
     let half = z / (1.0 + z2 / n) * (p * (1.0 - p) / n + z2 / (4.0 * n * n)).sqrt();
@@ -108,7 +108,7 @@ pub fn student_half(variance: f64, n: u64, confidence: f64) -> f64 {
     if n < 2 {
         return f64::INFINITY;
     }
-    student(1.0 - 0.5 * (1.0 - confidence), n - 1) * (variance / n as f64).sqrt()
+    student(0.5 * (1.0 + confidence), n - 1) * (variance / n as f64).sqrt()
 }
 
 /// The difference of two independent estimates, with an interval from theirs.

@@ -86,7 +86,7 @@ impl Store {
             start = end;
         }
         let error = (squares * runs as f64 / (runs - 1) as f64).sqrt() / n as f64;
-        let half = student(1.0 - 0.5 * (1.0 - confidence), runs as u64 - 1) * error;
+        let half = student(0.5 * (1.0 + confidence), runs as u64 - 1) * error;
         let mut at = |q: f64, unknown: f64| {
             if 0.0 < q && q <= 1.0 {
                 rank(n, q).map_or(unknown, |rank| pick(values, rank))

@@ -118,8 +118,8 @@ fn of_erlang_b_and_of_any_holding_time() {
     }
 }
 
-/// What stopping by the data costs: measured with 20,000 studies, the intervals of a mean of exponentials that stop at a relative
-/// precision of 10% hold 94.4% of the time from 128 runs on, and 94.0% from 32 on. The documentation says "a point".
+/// What stopping by the data costs, at most: of 20,000 studies of exponentials, 94.8% hold the mean when they stop at a relative precision of 10%,
+/// after some 400 runs and at least 128; 94.6% when 25% stops them at 128. It would be 93.4% with at least 16.
 const SEQUENTIAL_LOSS: f64 = 0.01;
 
 #[test]
@@ -141,7 +141,6 @@ fn of_sequential_stopping() {
         assert!(got.high - got.low <= 0.2 * got.estimate && got.runs > 128);
         holds(got, 3.0)
     });
-    println!("sequential {got}");
     at_least("sequential", got, 0.95 - SEQUENTIAL_LOSS, STUDIES);
 }
 
@@ -204,7 +203,6 @@ fn of_quantiles() {
             }
         }
         let got = of(Source::Samples(0), q, low, pooled);
-        println!("pooled {q} {got}");
         right("pooled", got, 0.95, STUDIES);
     }
 }
@@ -232,7 +230,6 @@ fn of_a_steady_state() {
             });
             holds(&ask(&world, &target, &settings(Runs::Fixed(runs)))[0], busy)
         });
-        println!("steady {runs} {got}");
         // What correlation is left of a single run costs up to 2 points.
         at_least("steady", got, if batches > 1 { 0.93 } else { 0.95 }, 500);
     }
@@ -278,7 +275,6 @@ fn of_the_sprt_errors() {
         (Side::AtMost, 0.95, Verdict::Holds, beta),
     ] {
         let got = wrong(side, p, verdict);
-        println!("sprt {side:?} {p} {got}");
         // Wald: alpha / (1 - beta) bounds the one, beta / (1 - alpha) the other.
         let bound = most / (1.0 - (alpha + beta - most));
         assert!(
