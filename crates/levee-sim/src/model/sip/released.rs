@@ -28,6 +28,8 @@
 //! The table is a list, as there: an eviction costs time in proportion to `k`.
 
 mod arrivals;
+#[cfg(test)]
+mod tests;
 mod victim;
 
 use levee_policy::selective::{CallState, Config, Kind as DefenseKind};
