@@ -150,6 +150,17 @@ pub enum Calls {
     },
 }
 
+impl Calls {
+    /// Calls a second; 0 where there is no rate.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        match self {
+            Self::Rate(rate) => *rate,
+            Self::OnceEach { .. } => 0.0,
+        }
+    }
+}
+
 /// The calls of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
