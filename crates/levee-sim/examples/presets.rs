@@ -31,6 +31,12 @@ const LOGNORMAL: Durations = Durations::Lognormal {
     sigma: 1.0,
 };
 
+/// Quirks that lean on each other: one alone off leaves the other to hide what it did.
+const TOGETHER: [[&str; 2]; 2] = [
+    ["victim_drawn_twice", "setup_drop_unheard"],
+    ["rings_from_round_end", "setup_drop_unheard"],
+];
+
 /// How the rates of the two kinds are written. It decides who is first where their calls coincide.
 #[derive(Clone, Copy)]
 enum Written {
@@ -210,12 +216,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             heading(&format!("R {total}, exponential, {defense}"));
             let cell = cell(strategy, total, &EXPONENTIAL, Written::Decimals);
             row("all", &cell, Reading::Quirks(Quirks::RELEASED), runs)?;
-            for name in Quirks::names() {
+            let each = Quirks::names().map(|name| vec![name]);
+            for names in each.chain(TOGETHER.map(Vec::from)) {
                 let mut quirks = Quirks::RELEASED;
-                if let Some(quirk) = quirks.switch(name) {
-                    *quirk = false;
+                for name in &names {
+                    if let Some(quirk) = quirks.switch(name) {
+                        *quirk = false;
+                    }
                 }
-                row(name, &cell, Reading::Quirks(quirks), runs)?;
+                row(&names.join(", "), &cell, Reading::Quirks(quirks), runs)?;
             }
             row("none", &cell, Reading::Quirks(Quirks::NONE), runs)?;
         }

@@ -28,6 +28,8 @@
 //! The table is a list, as there: an eviction costs time in proportion to `k`.
 
 mod arrivals;
+#[cfg(test)]
+mod tests;
 mod victim;
 
 use levee_policy::selective::{CallState, Config, Kind as DefenseKind};
@@ -95,6 +97,7 @@ pub enum Message {
 struct Call {
     kind: Kind,
     state: CallerState,
+    begun: Time,
     connected: Time,
     /// When it wanted to end, as noted.
     noted_end: Time,
@@ -269,6 +272,7 @@ impl Released {
         self.calls.push(Call {
             kind,
             state: CallerState::Invited,
+            begun: scheduler.now(),
             connected: Time::MAX,
             noted_end: Time::MAX,
         });
@@ -329,7 +333,7 @@ impl Released {
                 let got = now.since(call.connected).as_secs_f64();
                 let wanted = call.noted_end.since(call.connected).as_secs_f64();
                 self.shares.got += if wanted > 0.0 { got / wanted } else { 1.0 };
-                self.shares.clock += now.as_secs_f64() / call.noted_end.as_secs_f64();
+                self.shares.clock += call.begun.as_secs_f64() / call.noted_end.as_secs_f64();
             }
             (CallerState::Invited, _) if !self.quirks.setup_drop_unheard => {
                 call.state = CallerState::Dropped;
@@ -470,7 +474,7 @@ const TABLE: [Entry; 21] = [
     (("honest.set_up", "calls", "of them, connected"), |m, _| m.honest(|c| c.connected)),
     (("honest.got_share_sum", "", "share of its noted time that a call got, summed over honest.incomplete; above 1 for one that outlived it"), |m, _| m.shares.got),
     (("honest.got_share", "", "honest.got_share_sum / honest.incomplete; not a number without a call"), |m, _| m.shares.got / m.honest(|c| c.cut)),
-    (("honest.clock_ratio", "", "the same as the released model reckons it: time of the drop / time of the noted end, both since the start of the run"), |m, _| m.shares.clock / m.honest(|c| c.cut)),
+    (("honest.clock_ratio", "", "what the released model takes for it: time of the beginning / time of the noted end, both since the start of the run"), |m, _| m.shares.clock / m.honest(|c| c.cut)),
     (("attacker.attempted", "calls", "attackers' calls begun"), |m, _| m.attacker(|c| c.attempted)),
     (("attacker.set_up", "calls", "of them, connected"), |m, _| m.attacker(|c| c.connected)),
     (("attacker.unsuccessful", "calls", "of them, not connected so far"), |m, _| m.attacker(|c| c.attempted - c.connected)),

@@ -10,6 +10,10 @@ const FIRST_CALL_S: f64 = 0.05;
 
 /// The calls of a run, in the order in which their INVITEs reach the server.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a model has one, and restarts it without allocating"
+)]
 pub(super) enum Arrivals {
     /// Each kind at fixed intervals.
     Even(Even),
