@@ -4,11 +4,13 @@
 //! - [`scenario`]: the file that says what is attacked how, and defended how.
 //! - [`model`]: the actors around a defence.
 //! - [`schedule`]: who calls when, for how long; the same for a model and for a real run.
+//! - [`fit`]: from call records to a law of durations and to settings.
 //!
 //! Pure: no clock, no socket, no thread. A run is a function of its scenario and seed.
 
 pub mod engine;
 pub mod erlang;
+pub mod fit;
 pub mod model;
 pub mod scenario;
 pub mod schedule;

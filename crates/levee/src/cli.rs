@@ -2,7 +2,7 @@
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-use crate::commands::{completions, config, demo, lab, man, replay, run};
+use crate::commands::{completions, config, demo, fit, lab, man, replay, run};
 
 /// Keeps a service available to its honest users while it is under a denial-of-service attack.
 #[derive(Debug, Parser)]
@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Lab(lab::Args),
     /// Replay a live recording and compare the verdicts
     Replay(replay::Args),
+    /// Fit call records to a law of durations, and give the settings that follow
+    Fit(fit::Args),
     /// Work on configuration files
     #[command(subcommand)]
     Config(config::Command),

@@ -26,6 +26,7 @@ pub(crate) fn offer(scenario: &Scenario) -> Result<(Vec<Observable>, Vec<Observa
     }
     Ok(match kind(scenario) {
         ServiceKind::Sip => of::<Sip>(),
+        ServiceKind::Http => of::<Http>(),
     })
 }
 
@@ -36,6 +37,16 @@ pub(crate) fn ask(scenario: &Scenario, ask: Ask<'_>) -> Result<(Vec<Vec<Estimate
             let models = scenario.points.iter().map(|point| {
                 Sip::new(sip::Setup::new(&point.setup))
                     .map_err(|error| anyhow!("{}: {error}", point.lane))
+            });
+            asked(scenario, models.collect::<Result<_>>()?, ask)
+        }
+        ServiceKind::Http => {
+            let setups = scenario.points.iter().filter_map(|point| {
+                let setup = point.setup.http_model()?;
+                Some((&point.lane, setup))
+            });
+            let models = setups.map(|(lane, setup)| {
+                Http::new(setup).map_err(|error| anyhow!("{lane}: {error}"))
             });
             asked(scenario, models.collect::<Result<_>>()?, ask)
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::error::{QueryError, Sources, Span};
-use super::parser::{DEFINITIONS_MAX, ENDED, STEPS, TIME};
+use super::file::{DEFINITIONS_MAX, ENDED, STEPS, TIME};
 use super::short::shown;
 use super::syntax::{BinaryOp, Definition, Expr, ExprKind, UnaryOp};
 use crate::trial::Observable;

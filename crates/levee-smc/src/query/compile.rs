@@ -5,7 +5,7 @@
 
 use super::analysis::{Observed, Offer, Scope};
 use super::error::{Place, Sources, Span};
-use super::parser::TIME;
+use super::file::TIME;
 use super::syntax::{BinaryOp, Definition, Expr, ExprKind, UnaryOp};
 
 /// An instruction.

@@ -29,6 +29,7 @@
 mod analysis;
 mod compile;
 mod error;
+mod file;
 mod lexer;
 mod machine;
 mod parser;
@@ -38,12 +39,13 @@ pub mod syntax;
 
 pub use analysis::{Offer, TRUTH_UNIT};
 pub use error::{Place, QueryError, Sources, Span};
-pub use machine::{CALLS_MAX, FRAMES_MAX, JOINS_MAX, LAST_STEPS_MAX, Scratch};
-pub use parser::{
-    DEFINITIONS_MAX, DEPTH_MAX, ENDED, IMPORTS_MAX, Import, Outside, POINTS_MAX, STEPS, TEXT_MAX,
-    TIME, formula, program,
+pub use file::{
+    DEFINITIONS_MAX, ENDED, IMPORTS_MAX, Import, Outside, POINTS_MAX, QUESTIONS_MAX, STEPS,
+    TEXT_MAX, TIME, formula, program,
 };
+pub use machine::{CALLS_MAX, FRAMES_MAX, JOINS_MAX, LAST_STEPS_MAX, Scratch};
 pub use questions::{Asked, Questions, Step};
+pub use syntax::DEPTH_MAX;
 
 #[cfg(doc)]
 use crate::measure::Measure;

@@ -3,8 +3,9 @@
 use super::analysis::{Offer, Scope};
 use super::compile::{Code, Compiler, Root, Series};
 use super::error::{QueryError, Sources, Span};
+use super::file::{self, Outside, TIME};
 use super::machine::{self, Scratch};
-use super::parser::{self, Outside, TIME, evaluate};
+use super::parser::evaluate;
 use super::short;
 use super::syntax::{self, BinaryOp, Expr, ExprKind, Formula, Program, Query, UnaryOp};
 use crate::estimate::{
@@ -72,7 +73,7 @@ impl<'a> Questions<'a> {
         outside: Outside<'_>,
     ) -> Result<(), QueryError> {
         let mut sources = Sources::default();
-        let program = parser::program(name, text, outside, &mut sources)?;
+        let program = file::program(name, text, outside, &mut sources)?;
         let scope = Scope::new(&program.definitions, self.offer, &sources)?;
         for query in &program.queries {
             let parameter = query
@@ -117,7 +118,7 @@ impl<'a> Questions<'a> {
         outside: Outside<'_>,
     ) -> Result<(), QueryError> {
         let mut sources = Sources::default();
-        let (formula, definitions) = parser::formula(name, text, outside, &mut sources)?;
+        let (formula, definitions) = file::formula(name, text, outside, &mut sources)?;
         let scope = Scope::new(&definitions, self.offer, &sources)?;
         let (remark, span) = check(&formula, &scope, self.offer, &sources)?;
         let kind = Compiler::new(&mut self.code, &scope, self.offer, &sources).formula(&formula);

@@ -7,8 +7,9 @@
 use std::num::NonZeroUsize;
 
 use super::error::{QueryError, Span};
+use super::file::{ENDED, POINTS_MAX, ROUNDING, TIME};
 use super::lexer::TokenKind;
-use super::parser::{ENDED, LOOSEST, POINTS_MAX, Parser, ROUNDING, TIME};
+use super::parser::{LOOSEST, Parser};
 use super::syntax::{Asked, BinaryOp, Definition, Expr, ExprKind, Formula, UnaryOp};
 
 impl Parser<'_> {

@@ -4,6 +4,9 @@ use std::num::NonZeroUsize;
 
 use super::error::Span;
 
+/// Deepest nesting of an expression: more than anyone writes, and little enough for a walk to recurse on any thread's stack.
+pub const DEPTH_MAX: u16 = 256;
+
 /// An expression and where it stands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
@@ -11,7 +14,7 @@ pub struct Expr {
     pub kind: ExprKind,
     /// Where it stands.
     pub span: Span,
-    /// Levels of nesting, itself included: at most [`DEPTH_MAX`](super::parser::DEPTH_MAX), so a walk may recurse.
+    /// Levels of nesting, itself included: at most [`DEPTH_MAX`], so a walk may recurse.
     pub depth: u16,
 }
 
@@ -38,6 +41,34 @@ pub enum ExprKind {
     Binary(BinaryOp, Box<[Expr; 2]>),
     /// `discard`: the run gives no value.
     Discard,
+}
+
+impl Expr {
+    /// An expression; its depth is counted.
+    pub fn new(kind: ExprKind, span: Span) -> Self {
+        let mut deepest = 0;
+        kind.each(&mut |inner| deepest = deepest.max(inner.depth));
+        Self {
+            kind,
+            span,
+            depth: deepest.saturating_add(1),
+        }
+    }
+}
+
+impl ExprKind {
+    /// Its direct parts, in order.
+    pub fn each<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        match self {
+            ExprKind::Number(_) | ExprKind::Text(_) | ExprKind::Name(_) | ExprKind::Discard => {}
+            ExprKind::Observe(inner) | ExprKind::Next(inner) | ExprKind::Unary(_, inner) => {
+                visit(inner);
+            }
+            ExprKind::Call(_, arguments) => arguments.iter().for_each(visit),
+            ExprKind::If(parts) => parts.iter().for_each(visit),
+            ExprKind::Binary(_, operands) => operands.iter().for_each(visit),
+        }
+    }
 }
 
 /// Operators with one operand.

@@ -3,6 +3,7 @@
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod fit;
 pub(crate) mod lab;
 pub(crate) mod man;
 pub(crate) mod replay;
@@ -32,6 +33,7 @@ fn command(cli: &Cli) -> Result<Answer> {
         Command::Run(args) => run::run(args, cli.global),
         Command::Lab(args) => lab::run(args, cli.global),
         Command::Replay(args) => replay::run(args, cli.global),
+        Command::Fit(args) => fit::run(args, cli.global),
         Command::Config(command) => config::run(command, cli.global),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use levee_policy::Span;
 use levee_policy::selective::{self, ConfigError, Selective};
-use levee_policy::{Span, Time};
 use thiserror::Error;
 
 use crate::schedule::Plan;
@@ -35,10 +35,10 @@ pub struct Setup {
     /// One way through the network. Key `run.delay`.
     pub delay: Span,
     /// Clients that begin before it are not counted. Key `run.warmup`.
-    pub count_from: Time,
+    pub warmup: Span,
     /// Who comes when. Durations of honest arrivals are the times that the server works on their requests (key `honest.duration`);
     /// rates come from `honest.rate` and `attack.share`, and with [`Attack::fixed`] that of attackers is 0; callers are source
-    /// addresses (keys `honest.callers`, `attack.callers`). Run `i` takes the seed plus `i`.
+    /// addresses (keys `honest.callers`, `attack.callers`). A run ends at `until`; run `i` takes the seed plus `i`.
     pub plan: Plan,
     /// What honest clients send and ask for.
     pub clients: Clients,
