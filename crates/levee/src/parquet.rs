@@ -20,8 +20,7 @@ pub(crate) fn bytes(report: &Report) -> Result<Vec<u8>> {
     let properties = WriterProperties::builder()
         .set_created_by(concat!("levee ", env!("CARGO_PKG_VERSION")).to_owned())
         .build();
-    let mut file =
-        SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))?;
+    let mut file = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))?;
     let mut group = file.next_row_group()?;
     for column in &columns {
         if let Some(mut writer) = group.next_column()? {
@@ -64,7 +63,9 @@ fn write(writer: &mut SerializedColumnWriter<'_>, fields: &Fields) -> Result<()>
         }
         Fields::Count(all) => {
             let values = all.iter().flatten();
-            let values: Vec<i64> = values.map(|v| i64::try_from(*v).unwrap_or(i64::MAX)).collect();
+            let values: Vec<i64> = values
+                .map(|v| i64::try_from(*v).unwrap_or(i64::MAX))
+                .collect();
             let writer = writer.typed::<Int64Type>();
             writer.write_batch(&values, Some(&levels(all)), None)?;
         }

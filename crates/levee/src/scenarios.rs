@@ -30,5 +30,6 @@ pub(crate) fn coordinates(point: &Point) -> Vec<(String, Coordinate)> {
         AtValue::Name(name) => Coordinate::Name(name.clone()),
     };
     let at = point.at.iter();
-    at.map(|(key, value)| (key.clone(), coordinate(value))).collect()
+    at.map(|(key, value)| (key.clone(), coordinate(value)))
+        .collect()
 }

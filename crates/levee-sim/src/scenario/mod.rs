@@ -24,7 +24,8 @@ use crate::schedule::{Arrivals, Calls, Durations, Plan, Stream};
 pub use http::Http;
 pub use levee_config::{AtValue, Text};
 pub use questions::{
-    Asked, BATCHES, CONFIDENCE, Check, INDIFFERENCE, Method, Precision, Query, Runs, Sprt, Steady,
+    Asked, BATCHES, CONFIDENCE, Check, INDIFFERENCE, Method, NextStep, Precision, Query, Runs,
+    Sprt, Steady,
 };
 
 /// A checked scenario.
@@ -230,6 +231,14 @@ impl Scenario {
         read: &dyn Fn(&str) -> std::io::Result<String>,
     ) -> Result<Self, Problems> {
         read::scenario(file, text, read)
+    }
+
+    /// Takes another first seed.
+    pub fn reseed(&mut self, seed: u64) {
+        self.seed = seed;
+        for point in &mut self.points {
+            point.setup.run.seed = seed;
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
 use super::http::{RawBandwidth, RawInCall, RawRetry, RawSlow, RawTimeouts};
-use super::{AttackKind, Method, Preset, ServiceKind};
+use super::{AttackKind, Method, NextStep, Preset, ServiceKind};
 use crate::schedule::Arrivals;
 
 /// Which tables there are.
@@ -203,6 +203,7 @@ pub(super) struct RawQuery {
     pub(super) formula: Option<String>,
     pub(super) quatex: Option<String>,
     pub(super) quatex_file: Option<String>,
+    pub(super) step: Option<NextStep>,
     pub(super) hypothesis: Option<String>,
     pub(super) of: Option<String>,
     pub(super) quantile: Option<f64>,

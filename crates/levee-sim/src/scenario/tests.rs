@@ -696,7 +696,7 @@ P[ server.full ] >= 0.9"""
     let asked: Vec<_> = s.queries.iter().map(|q| &q.asked).collect();
     let [
         Asked::Formula(formula),
-        Asked::Quatex(file),
+        Asked::Quatex { text: file, .. },
         Asked::QuantileOfSamples { samples, q },
         Asked::Steady { steady, .. },
         Asked::Hypothesis(hypothesis),

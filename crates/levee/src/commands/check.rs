@@ -9,12 +9,11 @@ use anyhow::{Context as _, Result};
 use levee_sim::scenario::Scenario;
 use levee_smc::estimate::{Precision, Runs, Settings, Verdict};
 use levee_smc::report::{self, Answer, PointReport, Report};
-use levee_smc::runner::{Control, Halt};
-use levee_smc::{Estimate, Observable};
+use levee_smc::{Control, Estimate, Halt, Observable, Progress};
 
 use crate::cli::Global;
 use crate::exit::Answer as Exit;
-use crate::models::{self, Ask};
+use crate::models::{self, Answers, Ask};
 use crate::view::CheckView;
 use crate::{output, parquet, questions, scenarios, signals};
 
@@ -92,15 +91,15 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Exit> {
         return observables(&scenario, global);
     }
     let view = CheckView::new(global);
-    let (answers, remarks, interrupted) = predict(&scenario, &args.how, &view)?;
+    let (answers, interrupted) = predict(&scenario, &args.how, &view)?;
     view.finish();
     let report = Report {
         command: "check",
         scenario: args.scenario.display().to_string(),
         seed: scenario.seed,
         interrupted,
-        warnings: remarks,
-        points: points(&scenario, answers),
+        warnings: answers.remarks,
+        points: points(&scenario, answers.points),
     };
     args.files.write(&report)?;
     if global.json {
@@ -116,12 +115,8 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Exit> {
     Ok(if rejected { Exit::No } else { Exit::Yes })
 }
 
-/// The answers of the model, point by point; remarks; and whether someone stopped it.
-pub(crate) fn predict(
-    scenario: &Scenario,
-    how: &How,
-    view: &CheckView,
-) -> Result<(Vec<Vec<Estimate>>, Vec<String>, bool)> {
+/// What the models say, and whether someone stopped them.
+pub(crate) fn predict(scenario: &Scenario, how: &How, view: &CheckView) -> Result<(Answers, bool)> {
     let stop = signals::stop_flag()?;
     let end = how
         .time_budget(scenario)
@@ -135,14 +130,14 @@ pub(crate) fn predict(
             None
         }
     };
-    let progress = |progress: &levee_smc::runner::Progress| view.show(progress);
+    let progress = |progress: &Progress| view.show(progress);
     let control = Control {
         stop: &halt,
         progress: &progress,
     };
     let settings = how.settings(scenario);
-    let (answers, remarks) = models::ask(scenario, Ask { settings, control })?;
-    Ok((answers, remarks, stop.load(Ordering::Relaxed)))
+    let answers = models::ask(scenario, &Ask { settings, control })?;
+    Ok((answers, stop.load(Ordering::Relaxed)))
 }
 
 /// Points with their answers.
@@ -166,7 +161,9 @@ impl How {
     }
 
     fn time_budget(&self, scenario: &Scenario) -> Option<Duration> {
-        let own = self.time_budget.map(|s| Duration::try_from_secs_f64(s).unwrap_or(Duration::MAX));
+        let own = self
+            .time_budget
+            .map(|s| Duration::try_from_secs_f64(s).unwrap_or(Duration::MAX));
         own.or(scenario.check.time_budget)
     }
 

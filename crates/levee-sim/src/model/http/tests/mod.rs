@@ -143,18 +143,13 @@ fn without_attackers_it_is_a_loss_system_whatever_the_distribution() {
             setup.plan.honest.durations = Some(durations.clone());
             setup.defense = defense;
             setup.warmup = warm;
-            let names = ["client.refused", "client.attempted"];
-            let rows = runs(&setup, Span::from_secs(1_100), 40, names);
+            let names = ["client.refused", "client.attempted", "server.busy_mean"];
+            let rows = runs(&setup, Span::from_secs(1_100), 20, names);
             let blocked = erlang::blocking(24, 4.75 * 5.0);
-            assert_near(ratio(&rows), blocked, "blocked");
-            let rows = runs(
-                &setup,
-                Span::from_secs(1_100),
-                40,
-                ["server.busy_mean", "time"],
-            );
-            let rows: Vec<_> = rows.iter().map(|r| [r[0], 1.0]).collect();
-            assert_near(ratio(&rows), 4.75 * 5.0 * (1.0 - blocked), "busy");
+            let of_calls: Vec<_> = rows.iter().map(|r| [r[0], r[1]]).collect();
+            assert_near(ratio(&of_calls), blocked, "blocked");
+            let busy: Vec<_> = rows.iter().map(|r| [r[2], 1.0]).collect();
+            assert_near(ratio(&busy), 4.75 * 5.0 * (1.0 - blocked), "busy");
         }
     }
 }
@@ -525,6 +520,46 @@ fn attackers_that_come_again_hold_their_share_of_the_time() {
     );
     assert!((rows[0][0] - 8.0).abs() < 1e-9);
     assert_eq!(rows[0][1], 1_000.0);
+}
+
+/// One client, which comes at 10 s and has `work` done.
+fn one_client(work: Duration) -> Setup {
+    let mut setup = bare();
+    setup.plan.arrivals = Arrivals::Even;
+    setup.plan.honest.calls = Calls::Rate(0.1);
+    setup.plan.honest.durations = Some(Durations::Fixed(work));
+    setup.plan.until = Duration::from_secs(15);
+    setup
+}
+
+#[test]
+fn a_timeout_runs_anew_for_a_connection_after_one_that_was_dropped() {
+    // The client takes the attacker's place at 10 s; it is back at 11 s, and has 15 s again, though the first 15 are over before.
+    let mut setup = one_client(Duration::from_millis(500));
+    setup.capacity = 1;
+    setup.attack.fixed = attackers(1);
+    setup.attack.redial = Some(Span::from_secs(1));
+    setup.timeouts.header = Some(Deadline::fixed(Span::from_secs(15)));
+    setup.defense = seven(Strategy::Uniform, Span::from_secs(1));
+    let mut sim = simulation(&setup, Span::from_secs(100));
+    while sim.step() && get(&sim, "attacker.timed_out") == 0.0 {}
+    assert_eq!(get(&sim, "attacker.dropped"), 1.0);
+    assert_eq!(sim.now().as_secs_f64(), 26.0);
+}
+
+#[test]
+fn what_is_served_at_the_instant_of_its_cap_is_not_dropped() {
+    // The server is done before the policy looks at its clock; the client still reads for 10 s.
+    let mut setup = one_client(Duration::from_secs(2));
+    setup.clients.bandwidth.down = 1_000.0;
+    setup.defense = Some(Config {
+        max_duration: Some(selective::MaxDuration::Fixed(Span::from_secs(2))),
+        ..Config::default()
+    });
+    let mut sim = simulation(&setup, Span::from_secs(100));
+    sim.run().unwrap();
+    assert_eq!(get(&sim, "client.dropped"), 0.0);
+    assert_eq!(sim.model.sample(0), [12.0]);
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn defended(mut setup: Setup, strategy: Strategy) -> Setup {
 /// Served share of the clients of whom it is known, and its standard error.
 fn served(setup: &Setup) -> (f64, f64) {
     let names = ["client.served", "client.failed"];
-    let rows = runs(setup, Span::from_secs(80), 20, names);
+    let rows = runs(setup, Span::from_secs(60), 15, names);
     let rows: Vec<_> = rows.iter().map(|r| [r[0], r[0] + r[1]]).collect();
     ratio(&rows)
 }
@@ -191,13 +191,13 @@ fn uniform_choice_among_many_places_follows_the_mean_field() {
     // Work is exponential, and nothing else takes time: E[exp(-H v)] = 1 / (1 + 0.3 v).
     let lasts = |v: f64| 1.0 / (1.0 + 0.3 * v);
     let scaled = |mut setup: Setup| {
-        setup.capacity *= 20;
+        setup.capacity *= 10;
         for stream in [&mut setup.plan.honest, &mut setup.plan.attacker] {
             if let Calls::Rate(rate) = &mut stream.calls {
-                *rate *= 20.0;
+                *rate *= 10.0;
             }
         }
-        setup.attack.fixed = setup.attack.fixed.and_then(|f| staggered(20 * f.attackers));
+        setup.attack.fixed = setup.attack.fixed.and_then(|f| staggered(10 * f.attackers));
         defended(setup, Strategy::Uniform)
     };
     let stay = scaled(service());
@@ -205,10 +205,10 @@ fn uniform_choice_among_many_places_follows_the_mean_field() {
     // One way to tell an attacker, and three until its next connection is there.
     let pause = 1.0 + 4.0 * 0.01;
     for (setup, expected) in [
-        (&stay, mean_field(&stay, |_| 160.0, lasts)),
+        (&stay, mean_field(&stay, |_| 80.0, lasts)),
         (
             &back,
-            mean_field(&back, |held| (1_600.0 - held) / pause, lasts),
+            mean_field(&back, |held| (800.0 - held) / pause, lasts),
         ),
     ] {
         let (share, error) = served(setup);
