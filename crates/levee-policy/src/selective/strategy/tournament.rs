@@ -115,15 +115,29 @@ fn at_rank<R: Rng + ?Sized>(table: &Table, now: Time, rank: u32, rng: &mut R) ->
     if let [band] = table.bands()
         && table.drop_factor().grows()
         && table.drop_factor().in_call <= table.drop_factor().waiting
-        && rank < band.count(Group::Old)
     {
-        return old_with_ties(band, rank, rng);
+        return match rank.checked_sub(band.count(Group::Old)) {
+            None => old_with_ties(band, rank, rng),
+            Some(left) => in_ties(table, left, rng),
+        };
     }
     if rank <= STEPS_MAX {
         at_small_rank(table, now, rank, rng)
     } else {
         at_any_rank(table, now, rank, rng)
     }
+}
+
+/// The call with `left` others before it among those whose drop factor does not change with time.
+fn in_ties<R: Rng + ?Sized>(table: &Table, mut left: u32, rng: &mut R) -> Option<Slot> {
+    for tie in table.ties() {
+        let count = tie_count(table, tie);
+        if left < count {
+            return any_of(table, tie, rng);
+        }
+        left -= count;
+    }
+    None
 }
 
 /// The old call of a band that comes next in the order of drop factors.

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use levee_policy::{Span, Time};
 
 use super::Sip;
-use super::calls::{CallId, CallerState, NewCall};
+use super::calls::{Account, CallId, CallerState};
 use super::message::{Message, Role, Signal};
 use super::observables::Frozen;
 use super::setup::{Setup, span};
@@ -67,24 +67,14 @@ impl Sip {
     pub(super) fn arrive(&mut self, scheduler: &mut Scheduler<Message>) {
         if let Some(arrival) = self.callers.next.take() {
             let wanted = arrival.wanted.map_or(Span::MAX, span);
-            self.call(
-                scheduler,
-                arrival.kind,
-                (arrival.caller, arrival.callee),
-                wanted,
-            );
+            self.call(scheduler, arrival.kind, arrival.caller, wanted);
             self.next_arrival(scheduler);
         }
     }
 
-    pub(super) fn call_again(
-        &mut self,
-        scheduler: &mut Scheduler<Message>,
-        caller: u32,
-        callee: u32,
-    ) {
+    pub(super) fn call_again(&mut self, scheduler: &mut Scheduler<Message>, caller: u32) {
         if !self.is_over() {
-            self.call(scheduler, Kind::Attacker, (caller, callee), Span::MAX);
+            self.call(scheduler, Kind::Attacker, caller, Span::MAX);
         }
     }
 
@@ -92,22 +82,22 @@ impl Sip {
         &mut self,
         scheduler: &mut Scheduler<Message>,
         kind: Kind,
-        (caller_number, callee_number): (u32, u32),
+        caller_number: u32,
         wanted: Span,
     ) {
         let now = scheduler.now();
-        let call = self.calls.insert(&NewCall {
+        let account = Account {
             kind,
             counted: now >= self.callers.begin,
             late: now >= self.callers.middle,
+            open: true,
             caller_number,
-            callee_number,
             start: now,
+            answered: now,
             wanted,
-        });
-        if let Some(record) = self.calls.get(call) {
-            self.tallies.begun(record);
-        }
+        };
+        self.tallies.begun(&account);
+        let call = self.calls.insert(account);
         self.send_to_server(scheduler, call, Signal::Invite);
         self.watch_ringing(scheduler, call);
     }
@@ -225,9 +215,10 @@ impl Sip {
         match record.caller {
             CallerState::Inviting => {
                 record.caller = CallerState::InCall;
-                record.answered = now;
-                let wanted = record.wanted;
-                self.tallies.set_up(record);
+                let account = self.calls.account(call);
+                account.answered = now;
+                let wanted = account.wanted;
+                self.tallies.set_up(account);
                 self.send_to_server(scheduler, call, Signal::Ack);
                 if over {
                     self.close(scheduler, call, Outcome::Complete);
@@ -269,20 +260,15 @@ impl Sip {
     /// Notes the outcome of a call, once. An attacker that was refused or dropped calls again.
     fn close(&mut self, scheduler: &mut Scheduler<Message>, call: CallId, outcome: Outcome) {
         let (until, over) = (self.until(), self.is_over());
-        let Some(record) = self.calls.get_mut(call) else {
-            return;
-        };
-        let first = self.tallies.close(record, outcome, scheduler.now(), until);
+        let account = self.calls.account(call);
+        let first = self.tallies.close(account, outcome, scheduler.now(), until);
         if let Some(wait) = self.setup.redial
             && first
             && !over
-            && record.kind == Kind::Attacker
+            && account.kind == Kind::Attacker
         {
-            let again = Message::Again {
-                caller: record.caller_number,
-                callee: record.callee_number,
-            };
-            scheduler.after(wait, Role::Callers.actor(), again);
+            let caller = account.caller_number;
+            scheduler.after(wait, Role::Callers.actor(), Message::Again { caller });
         }
     }
 

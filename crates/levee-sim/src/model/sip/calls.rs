@@ -75,32 +75,17 @@ pub(super) enum CalleeState {
     Gone,
 }
 
-/// A call: one cache line.
+/// A call: one cache line, so that one which has long been quiet costs one miss.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct Call {
     generation: u32,
     /// The roles that have something to do with it still, or wait for something.
     pub(super) present: u8,
-    pub(super) kind: Kind,
-    /// It began after the warm-up.
-    pub(super) counted: bool,
-    /// It began in the second half.
-    pub(super) late: bool,
-    /// It has no outcome yet.
-    pub(super) open: bool,
 
     pub(super) caller: CallerState,
     /// The caller has a provisional answer, so that it may send a CANCEL.
     pub(super) caller_proceeding: bool,
-    pub(super) caller_number: u32,
-    pub(super) callee_number: u32,
-    /// When its INVITE was sent.
-    pub(super) start: Time,
-    /// When its caller had the 200.
-    pub(super) answered: Time,
-    /// From the 200 on; [`Span::MAX`] for as long as it can.
-    pub(super) wanted: Span,
 
     pub(super) stage: Stage,
     /// The server has sent a provisional answer.
@@ -117,17 +102,26 @@ pub(super) struct Call {
     pub(super) server_cancels: bool,
 
     pub(super) callee: CalleeState,
+
+    account: Account,
 }
 
-/// A new call.
+/// What the outcome of a call is reckoned from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct NewCall {
+pub(super) struct Account {
     pub(super) kind: Kind,
+    /// It began after the warm-up.
     pub(super) counted: bool,
+    /// It began in the second half.
     pub(super) late: bool,
+    /// It has no outcome yet.
+    pub(super) open: bool,
     pub(super) caller_number: u32,
-    pub(super) callee_number: u32,
+    /// When its INVITE was sent.
     pub(super) start: Time,
+    /// When its caller had the 200; its start before that.
+    pub(super) answered: Time,
+    /// From the 200 on; [`Span::MAX`] for as long as it can.
     pub(super) wanted: Span,
 }
 
@@ -145,23 +139,14 @@ impl Calls {
         self.free.clear();
     }
 
-    pub(super) fn insert(&mut self, new: &NewCall) -> CallId {
+    pub(super) fn insert(&mut self, account: Account) -> CallId {
         let reused = self.free.pop();
         let generation = reused.map_or(0, |index| self.records[index as usize].generation);
         let call = Call {
             generation,
             present: Role::Callers.bit(),
-            kind: new.kind,
-            counted: new.counted,
-            late: new.late,
-            open: true,
             caller: CallerState::Inviting,
             caller_proceeding: false,
-            caller_number: new.caller_number,
-            callee_number: new.callee_number,
-            start: new.start,
-            answered: new.start,
-            wanted: new.wanted,
             stage: Stage::Gone,
             front_proceeding: false,
             front_cancels: false,
@@ -170,6 +155,7 @@ impl Calls {
             server_proceeding: false,
             server_cancels: false,
             callee: CalleeState::Gone,
+            account,
         };
         let index = match reused {
             Some(index) => {
@@ -182,6 +168,12 @@ impl Calls {
             }
         };
         CallId { index, generation }
+    }
+
+    /// The account of a call that is still under way.
+    pub(super) fn account(&mut self, id: CallId) -> &mut Account {
+        debug_assert!(self.get(id).is_some());
+        &mut self.records[id.index as usize].account
     }
 
     /// A call, if it is still under way.
@@ -239,20 +231,21 @@ mod tests {
     #[test]
     fn a_freed_place_has_another_name() {
         let mut calls = Calls::default();
-        let new = NewCall {
+        let account = Account {
             kind: Kind::Honest,
             counted: true,
             late: false,
+            open: true,
             caller_number: 1,
-            callee_number: 2,
             start: Time::ZERO,
+            answered: Time::ZERO,
             wanted: Span::MAX,
         };
-        let first = calls.insert(&new);
+        let first = calls.insert(account);
         assert_eq!(CallId::of_key(first.key()), first);
         calls.leave(first, Role::Callers);
         assert!(calls.get(first).is_none());
-        let second = calls.insert(&new);
+        let second = calls.insert(account);
         assert_ne!(first, second);
         assert_eq!(calls.places(), 1);
         assert_eq!(calls.len(), 1);

@@ -92,10 +92,11 @@ impl Sip {
         };
         record.stage = Stage::Held;
         record.present |= Role::Front.bit();
+        let caller = self.calls.account(call).caller_number;
         let arrival = Arrival {
             call: call.key(),
             class: ClassId::DEFAULT,
-            caller: Some(Identity(record.caller_number.into())),
+            caller: Some(Identity(caller.into())),
             source: Some(SOURCE),
         };
         self.tell_policy(scheduler, Input::Arrive(arrival));

@@ -77,8 +77,6 @@ pub enum Message {
     Again {
         /// Who calls.
         caller: u32,
-        /// Whom.
-        callee: u32,
     },
     /// To the callers: this call has lasted as long as wanted.
     HangUp {

@@ -240,7 +240,7 @@ impl Model for Sip {
                 self.receive(scheduler, to, (call, from, signal));
             }
             Message::Arrive => self.arrive(scheduler),
-            Message::Again { caller, callee } => self.call_again(scheduler, caller, callee),
+            Message::Again { caller } => self.call_again(scheduler, caller),
             Message::HangUp { call } => self.hang_up(scheduler, call),
             Message::RingTimeout => self.ring_timeout(scheduler),
             Message::Horizon => self.horizon(scheduler),

@@ -2,7 +2,7 @@
 
 use levee_policy::Time;
 
-use super::calls::Call;
+use super::calls::Account;
 use crate::schedule::Kind;
 
 /// How a call ended.
@@ -70,7 +70,7 @@ impl Tally {
     }
 
     /// The counts that a call goes into.
-    fn each(&mut self, call: &Call, mut note: impl FnMut(&mut Counts)) {
+    fn each(&mut self, call: &Account, mut note: impl FnMut(&mut Counts)) {
         if call.counted {
             note(&mut self.whole);
         }
@@ -93,14 +93,14 @@ impl Tallies {
         &self.0[kind.index()]
     }
 
-    pub(super) fn begun(&mut self, call: &Call) {
+    pub(super) fn begun(&mut self, call: &Account) {
         let tally = &mut self.0[call.kind.index()];
         tally.waiting += 1;
         tally.each(call, |counts| counts.attempted += 1);
     }
 
     /// Its 200 has come.
-    pub(super) fn set_up(&mut self, call: &Call) {
+    pub(super) fn set_up(&mut self, call: &Account) {
         let tally = &mut self.0[call.kind.index()];
         tally.waiting -= 1;
         tally.in_call += 1;
@@ -117,7 +117,7 @@ impl Tallies {
     /// Writes the outcome of a call, once; whether this was the time. What lies after `horizon` does not count as time in call.
     pub(super) fn close(
         &mut self,
-        call: &mut Call,
+        call: &mut Account,
         outcome: Outcome,
         now: Time,
         horizon: Time,

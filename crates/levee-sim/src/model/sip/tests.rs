@@ -470,3 +470,17 @@ fn calls_cut_by_a_cap_got_the_cap() {
     let setups = simulation.model.sample(0);
     assert!(setups.iter().all(|setup| (setup - 0.3).abs() < 1e-9));
 }
+
+#[test]
+fn a_hundred_thousand_lines_fill_and_nothing_is_lost() {
+    let mut setup = paper(40_000.0, 0.5, seven(Strategy::Roulette));
+    setup.capacity = 100_000;
+    setup.delay = Span::from_millis(10);
+    setup.ring = Span::from_millis(50);
+    setup.plan.until = Duration::from_secs(4);
+    let mut simulation = start(setup);
+    simulation.run().unwrap();
+    assert_eq!(get(&simulation, "server.was_full"), 1.0);
+    assert_eq!(get(&simulation, "server.busy_max"), 100_000.0);
+    assert!(check_end("a hundred thousand", &simulation) > 1_000);
+}
