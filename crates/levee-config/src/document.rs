@@ -88,8 +88,9 @@ impl<'t> Document<'t> {
             let ((path, is_key), (path_in_rest, _)) = (at(original), at(&rest));
             let missing = missing_field(error.message())
                 .map(|field| [&path[..], &[Step::Key(field.into())]].concat());
-            // A required key that was taken out for its own error is not missing.
-            if !missing.is_some_and(|path| removed.contains(&path)) {
+            // A required key that was taken out for its own error is not missing, nor is a list whose value was.
+            let taken_out = |path: Vec<Step>| removed.iter().any(|one| one.starts_with(&path));
+            if !missing.is_some_and(taken_out) {
                 problems.push(self.serde_problem(&error, base, &path, is_key));
             }
             if !remove(&mut rest, &path_in_rest) {
@@ -240,6 +241,13 @@ impl<'t> Document<'t> {
 /// serde's messages read "found, expected …".
 fn halves(message: &str) -> (String, String) {
     let message = message.trim_end();
+    // What the TOML crate says of an enum.
+    if message == "wanted string or table" {
+        return (
+            "another kind of value".to_owned(),
+            "one of its names in quotes".to_owned(),
+        );
+    }
     match message.split_once(", expected ") {
         Some((found, expected)) => (found.to_owned(), plain_type(expected).to_owned()),
         None => (message.to_owned(), String::new()),

@@ -356,7 +356,7 @@ fn label(value: &Spanned<DeValue<'_>>, in_full: bool) -> AtValue {
     }
 }
 
-/// `erlang.blocking=0.01`: every plain value of a table, in the order of the file. A list has its own key in `at`.
+/// `erlang.blocking=0.01`: every value of a table, in the order of the file. Of a list only the key: it has its own place in `at`.
 fn settings(value: &Spanned<DeValue<'_>>, prefix: &str, out: &mut Vec<String>) {
     let DeValue::Table(table) = value.get_ref() else {
         return;
@@ -367,7 +367,7 @@ fn settings(value: &Spanned<DeValue<'_>>, prefix: &str, out: &mut Vec<String>) {
         let key = format!("{prefix}{}", key.get_ref());
         match value.get_ref() {
             DeValue::Table(_) => settings(value, &format!("{key}."), out),
-            DeValue::Array(_) => {}
+            DeValue::Array(_) => out.push(key),
             _ if key == "kind" => {}
             _ => out.push(format!("{key}={}", label(value, false))),
         }
@@ -429,8 +429,8 @@ mod tests {
             ),
             [
                 "kind=x mean=1",
-                "kind=x, kind.mean=2",
-                "kind=x, kind.mean=3",
+                "kind=x mean, kind.mean=2",
+                "kind=x mean, kind.mean=3",
                 "kind=y"
             ]
         );

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use levee_lab::lane::{LaneConfig, RunningLane};
 use levee_lab::outcome::Outcome;
-use levee_sim::schedule::{Arrivals, Durations, Plan, Stream};
+use levee_sim::schedule::{Arrivals, Calls, Durations, Plan, Stream};
 
 fn main() -> std::io::Result<()> {
     let mut args = std::env::args()
@@ -13,7 +13,7 @@ fn main() -> std::io::Result<()> {
     let rate = args.next().unwrap_or(1_000.0);
     let seconds = args.next().unwrap_or(5.0);
     let stream = |rate| Stream {
-        rate,
+        calls: Calls::Rate(rate),
         durations: Some(Durations::Fixed(Duration::from_millis(5))),
         callers: 1_000_000,
     };

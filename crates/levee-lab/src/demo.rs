@@ -66,12 +66,7 @@ pub fn run(
     stop: &AtomicBool,
     show: &mut dyn FnMut(&View),
 ) -> Result<DemoResult, LabError> {
-    let points: Vec<Point> = scenario
-        .points
-        .iter()
-        .take(scenario.lanes)
-        .cloned()
-        .collect();
+    let points: Vec<&Point> = scenario.points.iter().take(scenario.lanes).collect();
     // Lanes differ by their defence alone.
     let setup = points[0].setup.on_the_wall_clock();
     let (total, capacity) = (setup.run.warmup + setup.run.time, setup.service.capacity);
@@ -111,7 +106,14 @@ pub fn run(
     }
     let rate = setup.calls_per_second();
     Ok(DemoResult {
-        report: runner::report("demo", scenario, &points, &results, interrupted),
+        report: runner::report(
+            "demo",
+            scenario,
+            &runner::Runs {
+                results,
+                interrupted,
+            },
+        ),
         capacity,
         share: 1.0 - setup.honest.rate / rate,
         rate,

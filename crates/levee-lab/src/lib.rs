@@ -17,6 +17,7 @@ pub mod load;
 pub mod outcome;
 pub mod pbx;
 pub mod peers;
+pub mod real;
 pub mod report;
 pub mod runner;
 pub mod stats;

@@ -43,6 +43,15 @@ pub struct CallRecord {
 }
 
 impl CallRecord {
+    /// Share of the wanted time that it got; none for a call that wanted as much as it could get.
+    #[must_use]
+    pub fn got_share(&self) -> Option<f64> {
+        let wanted = self.wanted?.as_secs_f64();
+        // What wanted nothing got it all.
+        let share = self.got.as_secs_f64() / wanted;
+        Some(if wanted > 0.0 { share.min(1.0) } else { 1.0 })
+    }
+
     /// From INVITE to the end of the call, if it was set up.
     #[must_use]
     pub fn in_server(&self) -> Option<Duration> {

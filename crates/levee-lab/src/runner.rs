@@ -1,6 +1,6 @@
 //! Runs a scenario for real, point after point or several at once.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -45,6 +45,11 @@ pub struct Progress {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
+    /// A service that there is no live front for.
+    #[error(
+        "a service of kind \"http\" cannot be run for real: there is no live front for it yet; `levee check` predicts it, or take service.kind = \"sip\""
+    )]
+    Http,
     /// The machine refused.
     #[error("lane `{lane}` could not run on loopback")]
     Lane {
@@ -62,11 +67,21 @@ const LATE_MAX_MS: f64 = 250.0;
 
 struct Job {
     point: usize,
+    repetition: u32,
     lane: RunningLane,
     rate: f64,
 }
 
-/// Runs all points. When `stop` becomes true, lanes at work are cut off, and the report holds what was finished.
+/// What runs came to.
+#[derive(Debug)]
+pub struct Runs {
+    /// For each point its finished runs, in the order of their seeds.
+    pub results: Vec<Vec<LaneResult>>,
+    /// Whether it was stopped before all were finished.
+    pub interrupted: bool,
+}
+
+/// Runs all points. When `stop` becomes true, lanes at work are cut off, and what was finished is given.
 ///
 /// # Errors
 /// When a lane cannot be started, or its sockets fail.
@@ -75,8 +90,11 @@ pub fn run(
     options: &Options,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
-) -> Result<Report, LabError> {
+) -> Result<Runs, LabError> {
     let points = &scenario.points;
+    if points.iter().any(|point| point.setup.http.is_some()) {
+        return Err(LabError::Http);
+    }
     let mut waiting: VecDeque<(usize, u32)> = points
         .iter()
         .enumerate()
@@ -84,7 +102,7 @@ pub fn run(
         .collect();
     let total = waiting.len();
     let mut running: Vec<Job> = Vec::new();
-    let mut results: Vec<Vec<LaneResult>> = points.iter().map(|_| Vec::new()).collect();
+    let mut results: Vec<BTreeMap<u32, LaneResult>> = vec![BTreeMap::new(); points.len()];
     let mut finished = 0;
     let name = |point: usize| points[point].lane.clone();
     let failed = |point: usize| {
@@ -102,7 +120,12 @@ pub fn run(
             }
             waiting.pop_front();
             let lane = start(setup, repetition).map_err(failed(point))?;
-            running.push(Job { point, lane, rate });
+            running.push(Job {
+                point,
+                repetition,
+                lane,
+                rate,
+            });
         }
         std::thread::sleep(POLL);
         let (done, still): (Vec<Job>, Vec<Job>) =
@@ -110,7 +133,7 @@ pub fn run(
         running = still;
         for job in done {
             let result = job.lane.finish().map_err(failed(job.point))?;
-            results[job.point].push(result);
+            results[job.point].insert(job.repetition, result);
             finished += 1;
         }
         progress(&Progress {
@@ -124,7 +147,11 @@ pub fn run(
     for job in running {
         job.lane.finish().map_err(failed(job.point))?;
     }
-    Ok(report("lab", scenario, points, &results, interrupted))
+    let in_order = |runs: BTreeMap<u32, LaneResult>| runs.into_values().collect();
+    Ok(Runs {
+        results: results.into_iter().map(in_order).collect(),
+        interrupted,
+    })
 }
 
 /// Starts one lane.
@@ -141,14 +168,10 @@ pub(crate) fn start(setup: &Setup, repetition: u32) -> io::Result<RunningLane> {
 }
 
 /// The figures of what was finished.
-pub(crate) fn report(
-    command: &'static str,
-    scenario: &Scenario,
-    points: &[Point],
-    results: &[Vec<LaneResult>],
-    interrupted: bool,
-) -> Report {
-    let finished = points.iter().zip(results).filter(|(_, r)| !r.is_empty());
+#[must_use]
+pub fn report(command: &'static str, scenario: &Scenario, runs: &Runs) -> Report {
+    let points = scenario.points.iter().zip(&runs.results);
+    let finished = points.filter(|(_, results)| !results.is_empty());
     let lanes: Vec<LaneReport> = finished
         .map(|(point, results)| {
             let at = point.at.iter().cloned().collect();
@@ -174,7 +197,7 @@ pub(crate) fn report(
     Report {
         command,
         seed: scenario.seed,
-        interrupted,
+        interrupted: runs.interrupted,
         warnings,
         lanes,
     }

@@ -81,6 +81,8 @@ struct Pair {
     ledger: Ledger,
     /// Whether more calls than the capacity may be in service.
     loose: bool,
+    /// What the machine was told when, `None` for a deadline, and what it said.
+    log: Vec<(Time, Option<Input>, Vec<Output>)>,
 }
 
 impl Pair {
@@ -92,6 +94,7 @@ impl Pair {
             now: Time::ZERO,
             ledger: Ledger::default(),
             loose: config.kind == Kind::None,
+            log: Vec::new(),
         }
     }
 
@@ -110,6 +113,7 @@ impl Pair {
             let outputs = self.drain();
             self.naive.advance(due);
             self.check(&outputs, None);
+            self.log.push((due, None, outputs));
         }
     }
 
@@ -122,6 +126,7 @@ impl Pair {
         self.naive
             .handle(self.now, input, &mut Follow { outputs: &outputs });
         self.check(&outputs, Some(input));
+        self.log.push((self.now, Some(input.clone()), outputs));
     }
 
     fn check(&mut self, outputs: &[Output], input: Option<&Input>) {
@@ -468,8 +473,27 @@ proptest! {
         if let Choice::Tournament { size: Some(size) } = &mut config.strategy {
             *size = (*size).min(capacity);
         }
-        run(capacity, &config, seed, steps);
+        let reconfigured = steps.iter().any(|step| matches!(step, Step::Reconfigure { .. }));
+        let pair = run(capacity, &config, seed, steps);
+        if !reconfigured {
+            check_restart(pair, seed);
+        }
     }
+}
+
+/// A machine that was used and restarted says the same as when it was new.
+fn check_restart(mut pair: Pair, seed: u64) {
+    let stats = *pair.fast.stats();
+    pair.fast.restart();
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    for (now, input, outputs) in std::mem::take(&mut pair.log) {
+        match input {
+            Some(input) => pair.fast.handle(now, input, &mut rng),
+            None => pair.fast.handle_deadline(now, &mut rng),
+        }
+        assert_eq!(pair.drain(), outputs);
+    }
+    assert_eq!(*pair.fast.stats(), stats);
 }
 
 /// Long enough that every band is packed many times, and queues, lists and free records are used over and over.

@@ -113,7 +113,7 @@ impl Durations {
         }
     }
 
-    fn draw(&self, rng: &mut impl Rng) -> Duration {
+    pub(crate) fn draw(&self, rng: &mut impl Rng) -> Duration {
         match self {
             Self::Fixed(d) => *d,
             Self::Exponential(mean) => mean.mul_f64(exponential(rng)),
@@ -148,6 +148,17 @@ pub enum Calls {
         /// The length of that part.
         within: Duration,
     },
+}
+
+impl Calls {
+    /// Calls a second; 0 where there is no rate.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        match self {
+            Self::Rate(rate) => *rate,
+            Self::OnceEach { .. } => 0.0,
+        }
+    }
 }
 
 /// The calls of one kind.
@@ -334,7 +345,7 @@ pub(crate) fn mix(seed: u64, stream: u64) -> u64 {
 }
 
 /// Uniform in [0, 1).
-fn unit(rng: &mut impl Rng) -> f64 {
+pub(crate) fn unit(rng: &mut impl Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 

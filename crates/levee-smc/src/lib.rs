@@ -7,9 +7,12 @@
 
 pub mod estimate;
 pub mod measure;
+pub mod query;
 pub mod report;
+pub mod runner;
 pub mod trial;
 
-pub use estimate::{Estimate, Settings, Target};
+pub use estimate::{CheckError, Estimate, Settings, Target};
 pub use measure::{Measure, MeasureError, Row};
+pub use runner::{Control, Halt, Pair, Point, Progress, check, check_points, compare};
 pub use trial::{Execution, Observable, Trial};

@@ -2,7 +2,7 @@
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-use crate::commands::{completions, config, demo, fit, lab, man, replay, run};
+use crate::commands::{check, completions, config, demo, fit, lab, man, replay, run};
 
 /// Keeps a service available to its honest users while it is under a denial-of-service attack.
 #[derive(Debug, Parser)]
@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Run a scenario for real on loopback, with the live front in the middle
     Lab(lab::Args),
+    /// Predict by statistical model checking what a scenario would give
+    Check(check::Args),
     /// Replay a live recording and compare the verdicts
     Replay(replay::Args),
     /// Fit call records to a law of durations, and give the settings that follow

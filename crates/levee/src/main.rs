@@ -4,7 +4,12 @@ mod cli;
 mod commands;
 mod exit;
 mod logging;
+mod modelled;
+mod models;
 mod output;
+mod parquet;
+mod questions;
+mod scenarios;
 mod signals;
 mod view;
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use levee_sim::engine::Simulation;
-use levee_sim::model::{self, Rerun};
+use levee_sim::model::{self, Observed, Rerun};
 use levee_smc::{Execution, Observable, Trial};
 
 /// A model, ready to be run from any run's number.
@@ -17,10 +17,20 @@ impl<M: Rerun> Modelled<M> {
     pub(crate) fn new(model: M) -> Self {
         Self {
             model,
-            observables: M::observables().iter().map(observable).collect(),
-            samples: M::samples().iter().map(observable).collect(),
+            observables: observables::<M>(),
+            samples: samples::<M>(),
         }
     }
+}
+
+/// What queries on a model may name.
+pub(crate) fn observables<M: Observed>() -> Vec<Observable> {
+    M::observables().iter().map(observable).collect()
+}
+
+/// What its runs collect.
+pub(crate) fn samples<M: Observed>() -> Vec<Observable> {
+    M::samples().iter().map(observable).collect()
 }
 
 fn observable(of: &model::Observable) -> Observable {

@@ -1,14 +1,13 @@
 //! The queries of a scenario as targets of a check.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use levee_config::{Problem, Problems, Text};
-use levee_sim::scenario::{self, Asked, Check, Method, Query, Scenario};
-use levee_smc::estimate::{
-    Kind, Precision, ProbabilityMethod, Runs, Source, Target, Test, Tested,
-};
-use levee_smc::query::{Offer, Outside, QueryError, Questions};
+use levee_sim::scenario::{self, Asked, Check, Method, NextStep, Query, Scenario};
+use levee_smc::estimate::{Kind, Precision, ProbabilityMethod, Runs, Source, Target, Test, Tested};
+use levee_smc::query::{Offer, Outside, QueryError, Questions, Step};
 
 /// Compiled queries, and what each asks.
 pub(crate) struct Asking<'a> {
@@ -37,14 +36,24 @@ pub(crate) fn of_scenario<'a>(scenario: &Scenario, offer: Offer<'a>) -> Result<A
         targets: Vec::new(),
         remarks: Vec::new(),
     };
+    // The series of a steady state is as long as the shortest run.
+    let ends = scenario.points.iter().map(|point| &point.setup.run);
+    let end = ends.map(|run| run.warmup + run.time).min();
+    let end = end.unwrap_or_default();
     let mut problems = Vec::new();
     for query in &scenario.queries {
         let before = asking.measure.asked().len();
-        if let Err(problem) = ask(&mut asking.measure, query) {
+        if let Err(problem) = ask(&mut asking.measure, query, end) {
             problems.push(problem);
             continue;
         }
-        let added: Vec<_> = asking.measure.asked().iter().skip(before).cloned().collect();
+        let added: Vec<_> = asking
+            .measure
+            .asked()
+            .iter()
+            .skip(before)
+            .cloned()
+            .collect();
         let alone = added.len() == 1;
         for asked in added {
             let mut target = asked.target;
@@ -58,7 +67,9 @@ pub(crate) fn of_scenario<'a>(scenario: &Scenario, offer: Offer<'a>) -> Result<A
                 break;
             }
             if !asked.remark.is_empty() {
-                asking.remarks.push(format!("{}: {}", query.name, asked.remark));
+                asking
+                    .remarks
+                    .push(format!("{}: {}", query.name, asked.remark));
             }
             asking.targets.push(target);
         }
@@ -67,7 +78,7 @@ pub(crate) fn of_scenario<'a>(scenario: &Scenario, offer: Offer<'a>) -> Result<A
     Ok(asking)
 }
 
-fn ask(questions: &mut Questions<'_>, query: &Query) -> Result<(), Problem> {
+fn ask(questions: &mut Questions<'_>, query: &Query, end: Duration) -> Result<(), Problem> {
     let constants = BTreeMap::new();
     let outside = Outside {
         constants: &constants,
@@ -81,23 +92,51 @@ fn ask(questions: &mut Questions<'_>, query: &Query) -> Result<(), Problem> {
         Asked::QuantileOfFormula { formula, .. } => {
             (formula, questions.formula(name, &formula.text, outside))
         }
-        Asked::Quatex(text) => (
-            text,
-            questions.quatex(name, &text.text, step(query), outside),
-        ),
+        Asked::Quatex { text, step } => {
+            let step = match step {
+                NextStep::Event => Step::Event,
+                NextStep::Run => Step::Run,
+            };
+            (text, questions.quatex(name, &text.text, step, outside))
+        }
         Asked::QuantileOfSamples { samples, q } => {
             let formula = format!("quantile({q}, {})", samples.text);
             // Its own words are the sample's name alone.
-            return questions.formula(name, &formula, outside).map_err(|error| {
-                samples.problem(0, error.found, error.expected, error.remedy)
-            });
+            return questions
+                .formula(name, &formula, outside)
+                .map_err(|error| samples.problem(0, error.found, error.expected, error.remedy));
         }
         Asked::Steady { formula, steady } => {
-            let _ = steady;
-            (formula, questions.formula(name, &formula.text, outside))
+            let text = steady_form(&formula.text, steady, end);
+            let asked = questions.formula(name, &text, outside);
+            (formula, asked.map_err(without_opening))
         }
     };
     asked.map_err(|error| problem(text, error))
+}
+
+/// What the checker calls it; see docs/queries.md.
+const STEADY: &str = "steady(";
+/// Observations of a batch where the scenario does not say how far apart they are (our choice).
+const OBSERVATIONS: f64 = 10.0;
+
+/// A steady state as the query language has it: after the warm-up, a mean for each step.
+fn steady_form(formula: &str, steady: &scenario::Steady, end: Duration) -> String {
+    let (from, to) = (steady.warmup.as_secs_f64(), end.as_secs_f64());
+    let batches = steady.batches;
+    let every = steady.every.map_or_else(
+        || (to - from) / (f64::from(batches) * OBSERVATIONS),
+        |every| every.as_secs_f64(),
+    );
+    format!("{STEADY}{formula}, {from}, {every}, {to}, {batches})")
+}
+
+/// Columns of the first line are those of the formula itself.
+fn without_opening(mut error: QueryError) -> QueryError {
+    if error.place.line == 1 {
+        error.place.column = error.place.column.saturating_sub(STEADY.len()).max(1);
+    }
+    error
 }
 
 /// The error of a query's text, at its place in the file.
@@ -105,7 +144,11 @@ fn problem(text: &Text, error: QueryError) -> Problem {
     let place = &error.place;
     let line_start = match place.line.checked_sub(2) {
         None => Some(0),
-        Some(breaks) => text.text.match_indices('\n').nth(breaks).map(|(at, _)| at + 1),
+        Some(breaks) => text
+            .text
+            .match_indices('\n')
+            .nth(breaks)
+            .map(|(at, _)| at + 1),
     };
     let start = line_start.unwrap_or(text.text.len());
     let line = text.text.get(start..).unwrap_or_default();
@@ -128,7 +171,10 @@ fn adjust(target: &mut Target, query: &Query, check: &Check) -> Result<(), Probl
         remedy: "take `method` out, or put it into the [[query]] that it suits".to_owned(),
     };
     match (&mut target.kind, &query.asked) {
-        (Kind::Mean { column } | Kind::Probability { column, .. }, Asked::QuantileOfFormula { q, .. }) => {
+        (
+            Kind::Mean { column } | Kind::Probability { column, .. },
+            Asked::QuantileOfFormula { q, .. },
+        ) => {
             target.kind = Kind::Quantile {
                 of: Source::Column(*column),
                 q: *q,
@@ -165,7 +211,10 @@ fn adjust(target: &mut Target, query: &Query, check: &Check) -> Result<(), Probl
         (Kind::Mean { .. } | Kind::Ratio { .. }, _)
             if query.method.is_some_and(|m| m != Method::Student) =>
         {
-            return Err(refused("a mean", "a probability, such as `server.busy == 24`"));
+            return Err(refused(
+                "a mean",
+                "a probability, such as `server.busy == 24`",
+            ));
         }
         _ => {}
     }

@@ -217,6 +217,40 @@ impl LabView {
     }
 }
 
+/// Runs of the model.
+pub(crate) struct CheckView {
+    bar: Option<ProgressBar>,
+}
+
+impl CheckView {
+    pub(crate) fn new(global: Global) -> Self {
+        let bar = watched(global).then(|| {
+            let bar = ProgressBar::new(0);
+            bar.set_style(style("{bar:30} {pos}/{len} runs, {msg}, {eta} left"));
+            bar
+        });
+        Self { bar }
+    }
+
+    /// How many runs it will be is an estimate that gets better.
+    pub(crate) fn show(&self, progress: &levee_smc::Progress) {
+        if let Some(bar) = &self.bar {
+            bar.set_length(progress.runs_expected.max(progress.runs_done));
+            bar.set_position(progress.runs_done);
+            bar.set_message(format!(
+                "{}/{} points",
+                progress.points_done, progress.points
+            ));
+        }
+    }
+
+    pub(crate) fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 fn work(progress: &Progress) -> String {
     if progress.running.is_empty() {
         return format!("{} left", seconds(progress.left));

@@ -193,7 +193,7 @@ impl KindReport {
                 Outcome::Complete => report.complete += 1,
                 Outcome::Incomplete => {
                     report.incomplete += 1;
-                    got.extend(call.wanted.map(|w| share_of(call.got, w)));
+                    got.extend(call.got_share());
                 }
                 Outcome::Unsuccessful => {
                     report.unsuccessful += 1;
@@ -214,14 +214,6 @@ impl KindReport {
         report.incomplete_share = Share::of(report.incomplete, report.attempted);
         report.unsuccessful_share = Share::of(report.unsuccessful, report.attempted);
         report
-    }
-}
-
-fn share_of(got: Duration, wanted: Duration) -> f64 {
-    if wanted.is_zero() {
-        1.0
-    } else {
-        (got.as_secs_f64() / wanted.as_secs_f64()).min(1.0)
     }
 }
 

@@ -6,7 +6,19 @@
 //! taken. That is a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, 1990) to base 64 whose last levels are a sort, or the
 //! hierarchical wheel of Varghese and Lauck (1987) without its rounding. A message is moved once for each level between
 //! its slot and the first slot that is small: one to four times, and always next to its neighbours, where a heap of a
-//! million messages looks at twenty places far apart. `cargo bench -p levee-sim` has it beside the standard heap.
+//! million messages looks at twenty places far apart.
+//!
+//! Chosen by measurement: nanoseconds of processor time to take one message and push another, 32 bytes each, with
+//! exponential delays, on a busy machine, medians of nine turns. `cargo bench -p levee-sim` measures the first and the last.
+//!
+//! | pending | standard heap | heap of 4 children, packed keys | this |
+//! |--:|--:|--:|--:|
+//! | 24 | 31 | 22 | 23 |
+//! | 1,000 | 47 | 35 | 31 |
+//! | 100,000 | 414 | 195 | 53 |
+//! | 1,000,000 | 1,436 | 670 | 109 |
+//!
+//! Base 32 or 16 and blocks of 4 or 8 were slower with many pending, as were slots of 32 or 8 to be sorted.
 //!
 //! Slots are chains of blocks from one arena, which grows to the largest number of messages ever pending and is used
 //! again.
@@ -20,8 +32,8 @@ const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
 /// Digits of a time.
 const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
-/// Messages of a block: a few lines of cache.
-const BLOCK: usize = 8;
+/// Messages of a block: with fewer, many pending take longer; with more, each of few has a block of its own to itself.
+const BLOCK: usize = 16;
 /// The end of a chain of blocks.
 const NONE: u32 = u32::MAX;
 
@@ -259,5 +271,49 @@ impl<T: Copy> TimerQueue<T> {
             &mut self.next[block as usize],
             std::mem::replace(&mut self.free, block),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_core::{Rng as _, SeedableRng as _};
+    use rand_pcg::Pcg64;
+
+    use super::*;
+
+    /// Holds 5,000 entries for a while, and says what memory that took: of `near`, and blocks.
+    fn hold(queue: &mut TimerQueue<[u32; 3]>, seed: u64) -> (usize, usize) {
+        let mut rng = Pcg64::seed_from_u64(seed);
+        let mut now = 0;
+        for tie in 0..100_000 {
+            if tie >= 5_000 {
+                assert!(queue.peek(u64::MAX).is_some());
+                now = queue.pop().unwrap().at;
+            }
+            // Short, long and very long ones.
+            let delay = rng.next_u64() >> (20 + rng.next_u64() % 30);
+            let entry = Entry {
+                at: now + delay,
+                tie,
+                what: [0; 3],
+            };
+            queue.push(now, entry);
+        }
+        assert_eq!(queue.arena.len(), queue.next.len() * BLOCK);
+        (queue.near.capacity(), queue.next.len())
+    }
+
+    #[test]
+    fn memory_is_bounded_by_what_is_pending_and_used_again() {
+        let mut queue = TimerQueue::new();
+        let (near, blocks) = hold(&mut queue, 1);
+        assert_eq!(near, TimerQueue::<[u32; 3]>::new().near.capacity());
+        // One block of each slot may have room left, and one is read while its entries are dealt out.
+        let most = 5_000 / BLOCK + LEVELS * SLOTS + 1;
+        assert!(blocks <= most, "{blocks} of {most}");
+        for _ in 0..3 {
+            queue.clear();
+            assert_eq!(hold(&mut queue, 1), (near, blocks));
+        }
     }
 }

@@ -70,6 +70,20 @@ impl Rerun for sip::Sip {
     }
 }
 
+impl Rerun for sip::released::Released {
+    fn restart(&mut self, run: u64) {
+        Self::restart(self, run);
+    }
+
+    fn end(&self) -> Time {
+        Self::end(self)
+    }
+
+    fn ties(&self) -> TieOrder {
+        Self::ties(self)
+    }
+}
+
 impl Rerun for http::Http {
     fn restart(&mut self, run: u64) {
         Self::restart(self, run);

@@ -3,6 +3,9 @@
 //! Pure: text in, a [`Scenario`] or every problem of the text out. docs/scenario.md describes each key. A list in a place
 //! that takes one value is swept, whatever the key: a [`Point`] is one combination, and its [`Setup`] holds single values.
 
+#[cfg(test)]
+mod edits;
+mod http;
 mod questions;
 mod raw;
 mod read;
@@ -18,9 +21,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::schedule::{Arrivals, Calls, Durations, Plan, Stream};
 
+pub use http::Http;
 pub use levee_config::{AtValue, Text};
 pub use questions::{
-    Asked, BATCHES, CONFIDENCE, Check, INDIFFERENCE, Method, Precision, Query, Runs, Sprt, Steady,
+    Asked, BATCHES, CONFIDENCE, Check, INDIFFERENCE, Method, NextStep, Precision, Query, Runs,
+    Sprt, Steady,
 };
 
 /// A checked scenario.
@@ -65,6 +70,8 @@ pub struct Setup {
     pub run: Run,
     /// What the model alone is told.
     pub model: ModelSettings,
+    /// What only a service of [`ServiceKind::Http`] has.
+    pub http: Option<Http>,
 }
 
 /// The `[service]` table.
@@ -82,6 +89,8 @@ pub struct Service {
 pub enum ServiceKind {
     /// Calls.
     Sip,
+    /// Requests, one a connection. For the model only: there is no live front for it yet.
+    Http,
 }
 
 /// The `[honest]` table.
@@ -108,8 +117,31 @@ pub struct Attack {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttackKind {
-    /// Pairs that call each other and stay as long as they can.
+    /// SIP: pairs that call each other and stay as long as they can.
     CoordinatedCall,
+    /// HTTP: connects and is silent.
+    Connect,
+    /// HTTP: headers without end.
+    Slowloris,
+    /// HTTP: a body without end.
+    SlowPost,
+    /// HTTP: reads the response through a tiny window.
+    SlowRead,
+    /// HTTP: requests as honest clients send them.
+    GetFlood,
+}
+
+impl AttackKind {
+    /// Of which service it is an attack.
+    #[must_use]
+    pub fn service(self) -> ServiceKind {
+        match self {
+            Self::CoordinatedCall => ServiceKind::Sip,
+            Self::Connect | Self::Slowloris | Self::SlowPost | Self::SlowRead | Self::GetFlood => {
+                ServiceKind::Http
+            }
+        }
+    }
 }
 
 /// How many attackers there are, and how they call.
@@ -200,6 +232,14 @@ impl Scenario {
     ) -> Result<Self, Problems> {
         read::scenario(file, text, read)
     }
+
+    /// Takes another first seed.
+    pub fn reseed(&mut self, seed: u64) {
+        self.seed = seed;
+        for point in &mut self.points {
+            point.setup.run.seed = seed;
+        }
+    }
 }
 
 impl Setup {
@@ -249,7 +289,7 @@ impl Setup {
         }
     }
 
-    /// The same with [`Run::scale`] in all its times and rates.
+    /// The same with [`Run::scale`] in all its times and rates but those of [`Http`], which no real run knows yet.
     #[must_use]
     pub fn on_the_wall_clock(&self) -> Self {
         let scale = self.run.scale;

@@ -142,8 +142,13 @@ pub struct Query {
 pub enum Asked {
     /// The expected value of a formula at the end of a run.
     Formula(Text),
-    /// What QuaTEx expressions say. A file's text names the file as its place.
-    Quatex(Text),
+    /// What QuaTEx expressions say.
+    Quatex {
+        /// The expressions. A file's text names the file as its place.
+        text: Text,
+        /// What `#` goes on to.
+        step: NextStep,
+    },
     /// Whether a hypothesis holds: `P[ … ] >= 0.9`.
     Hypothesis(Text),
     /// A quantile of a formula's values over the runs.
@@ -167,6 +172,17 @@ pub enum Asked {
         /// By which batches.
         steady: Steady,
     },
+}
+
+/// What `#` of QuaTEx goes on to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NextStep {
+    /// The next event.
+    #[default]
+    Event,
+    /// The end of the run: where one step of the model was its whole run, as in the files released with SeVen.
+    Run,
 }
 
 /// A steady-state estimate by batch means.
@@ -414,11 +430,27 @@ impl Reader<'_> {
             let remedy = "ask for it with a formula, or of samples";
             self.refuse(&quantile, found, "it with `formula` or `of`", remedy);
         }
+        if raw.step.is_some() && !what.starts_with("quatex") {
+            let found = format!("`step` with `{what}`");
+            let remedy = "take it out: only QuaTEx has `#`";
+            self.refuse(
+                &format!("{key}.step"),
+                found,
+                "it with `quatex` or `quatex_file`",
+                remedy,
+            );
+        }
         let steady = self.steady(key, raw, what);
         let text = self.document.text(&format!("{key}.{what}"))?;
         Some(match (what, raw.quantile, steady) {
-            ("quatex", ..) => Asked::Quatex(text),
-            ("quatex_file", ..) => Asked::Quatex(self.quatex_file(key, &text.text)?),
+            ("quatex", ..) => Asked::Quatex {
+                text,
+                step: raw.step.unwrap_or_default(),
+            },
+            ("quatex_file", ..) => Asked::Quatex {
+                text: self.quatex_file(key, &text.text)?,
+                step: raw.step.unwrap_or_default(),
+            },
             ("hypothesis", ..) => Asked::Hypothesis(text),
             ("of", Some(q), _) => Asked::QuantileOfSamples { samples: text, q },
             ("of", None, _) => {

@@ -9,7 +9,8 @@ use levee_policy::selective::Config;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
-use super::{AttackKind, Method, Preset, ServiceKind};
+use super::http::{RawBandwidth, RawInCall, RawRetry, RawSlow, RawTimeouts};
+use super::{AttackKind, Method, NextStep, Preset, ServiceKind};
 use crate::schedule::Arrivals;
 
 /// Which tables there are.
@@ -36,19 +37,20 @@ pub(super) struct Tables {
 pub(super) struct RawService {
     pub(super) kind: ServiceKind,
     pub(super) capacity: u32,
+    pub(super) backlog: Option<u32>,
+    pub(super) send_buffer: Option<u32>,
+    pub(super) segment: Option<u32>,
 }
 
-/// A `[[lane]]`; its `defense`, which may be swept, is read by itself.
-#[derive(Debug, serde::Deserialize)]
+/// A `[[lane]]`.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawLane {
     pub(super) name: Option<String>,
-    #[serde(rename = "defense")]
-    _defense: Option<de::IgnoredAny>,
+    pub(super) defense: Option<Config>,
+    pub(super) timeouts: Option<RawTimeouts>,
+    pub(super) in_call: Option<RawInCall>,
 }
-
-/// `[defense]`, or that of a lane.
-pub(super) type RawDefense = Config;
 
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,6 +59,14 @@ pub(super) struct RawHonest {
     pub(super) duration: RawDuration,
     #[serde(default = "many")]
     pub(super) callers: u32,
+    pub(super) headers: Option<u32>,
+    pub(super) header_pieces: Option<u32>,
+    pub(super) body: Option<u32>,
+    pub(super) response: Option<u32>,
+    pub(super) bandwidth: Option<RawBandwidth>,
+    pub(super) slow: Option<RawSlow>,
+    pub(super) patience: Option<Span>,
+    pub(super) retry: Option<RawRetry>,
 }
 
 /// So many callers that hardly one calls twice.
@@ -106,6 +116,10 @@ pub(super) struct RawAttack {
     pub(super) attackers: Option<u32>,
     pub(super) redial: Option<Span>,
     pub(super) ramp: Option<Span>,
+    pub(super) every: Option<Span>,
+    pub(super) bytes: Option<u32>,
+    pub(super) response: Option<u32>,
+    pub(super) service: Option<Span>,
 }
 
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -189,6 +203,7 @@ pub(super) struct RawQuery {
     pub(super) formula: Option<String>,
     pub(super) quatex: Option<String>,
     pub(super) quatex_file: Option<String>,
+    pub(super) step: Option<NextStep>,
     pub(super) hypothesis: Option<String>,
     pub(super) of: Option<String>,
     pub(super) quantile: Option<f64>,

@@ -9,15 +9,15 @@ use std::time::Duration;
 use levee_config::{Document, Problem, Problems, Variant};
 use levee_policy::Span;
 use levee_policy::selective::Config;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::raw::{
-    RawAttack, RawDefense, RawDuration, RawDurationKind, RawHonest, RawLane, RawModel, RawRate,
-    RawRun, RawService, Tables, many,
+    RawAttack, RawDuration, RawDurationKind, RawHonest, RawLane, RawModel, RawRate, RawRun,
+    RawService, Tables, many,
 };
 use super::{
-    AtValue, Attack, AttackKind, Attackers, Honest, ModelSettings, Point, Run, Scenario, Service,
-    Setup, lane_name, questions,
+    AtValue, Attack, Attackers, Honest, ModelSettings, Point, Run, Scenario, Service, ServiceKind,
+    Setup, http, lane_name, questions,
 };
 use crate::schedule::Durations;
 
@@ -35,6 +35,9 @@ pub(super) type ReadFile<'r> = &'r dyn Fn(&str) -> std::io::Result<String>;
 
 /// Keys that hold a list by themselves, and so are not swept.
 const LISTS_OF_DEFENSE: &[&str] = &["class"];
+const LISTS_OF_LANE: &[&str] = &["name", "defense.class"];
+/// All points are run by one model.
+const LISTS_OF_SERVICE: &[&str] = &["kind"];
 const LISTS_OF_MODEL: &[&str] = &["quirks"];
 /// One seed makes all points comparable: `repeat` and a check take those after it.
 const LISTS_OF_RUN: &[&str] = &["seed"];
@@ -45,13 +48,18 @@ pub(super) fn scenario(file: &str, text: &str, read: ReadFile<'_>) -> Result<Sce
     let mut reader = Reader {
         document: &document,
         read,
+        kind: ServiceKind::Sip,
         files: BTreeMap::new(),
         loads: BTreeMap::new(),
         problems: Vec::new(),
     };
     // Table by table: one that is refused does not make another look as if it were missing.
+    let service = reader.table("service", LISTS_OF_SERVICE, Reader::service)?;
+    if let Some(first) = service.first() {
+        reader.kind = first.value.kind;
+    }
     let tables = Swept {
-        service: reader.table("service", &[], Reader::service)?,
+        service,
         honest: reader.table("honest", &[], Reader::honest)?,
         attack: reader.table_if_any("attack", &[], Reader::attack)?,
         run: reader.table("run", LISTS_OF_RUN, Reader::run)?,
@@ -84,7 +92,7 @@ type Choices<'d, 't, T> = Vec<Choice<'d, 't, T>>;
 
 /// All readings of all tables.
 struct Swept<'d, 't> {
-    service: Choices<'d, 't, Service>,
+    service: Choices<'d, 't, RawService>,
     honest: Choices<'d, 't, RawCallers>,
     attack: Choices<'d, 't, Option<RawAttackers>>,
     run: Choices<'d, 't, Run>,
@@ -95,33 +103,33 @@ struct Swept<'d, 't> {
 /// One reading of one lane.
 struct LaneChoice<'d, 't> {
     name: String,
-    defense: Option<Config>,
+    raw: RawLane,
     at: Vec<(String, AtValue)>,
+    /// `None` for the lane of a scenario without any.
     variant: Option<Variant<'d, 't>>,
+    /// Where in the variant the defence is: `defense.`, or nothing for the table `[defense]`.
+    prefix: &'static str,
 }
 
 /// `[honest]`, before the rate is known.
 struct RawCallers {
-    rate: RawRate,
+    raw: RawHonest,
     durations: Durations,
-    callers: u32,
 }
 
 /// `[attack]`, before the rate is known.
-enum RawAttackers {
-    Share {
-        kind: AttackKind,
-        share: f64,
-        callers: u32,
-        redial: Option<Duration>,
-    },
-    Fixed(Attack),
+struct RawAttackers {
+    raw: RawAttack,
+    /// Of a share the rate is still 0.
+    attackers: Attackers,
 }
 
 /// Turns what was read into a scenario, and collects what is wrong with it.
 struct Reader<'d, 't> {
     document: &'d Document<'t>,
     read: ReadFile<'d>,
+    /// What is served, once that is read.
+    kind: ServiceKind,
     /// Files of durations that have been read: each once, however many variants name it.
     files: BTreeMap<String, Result<Durations, FileError>>,
     /// Loads by Erlang's formula, of a capacity and the bits of a blocking: not searched for again at each point.
@@ -146,13 +154,13 @@ impl<'d, 't> Reader<'d, 't> {
         &mut self,
         key: &str,
         lists: &[&str],
-        check: impl Fn(&mut Self, &Variant<'d, 't>, R) -> Option<T>,
+        check: impl Fn(&mut Self, &Variant<'d, 't>, &R) -> Option<T>,
     ) -> Result<Choices<'d, 't, T>, Problems> {
         let mut choices = Vec::new();
         let mut problems: Vec<Problem> = Vec::new();
         for variant in self.document.variants(key, lists, POINTS_MAX)? {
             match variant.read::<R>() {
-                Ok(raw) => choices.extend(check(self, &variant, raw).map(|value| Choice {
+                Ok(raw) => choices.extend(check(self, &variant, &raw).map(|value| Choice {
                     value,
                     at: at(key, &variant),
                     variant,
@@ -174,7 +182,7 @@ impl<'d, 't> Reader<'d, 't> {
         &mut self,
         key: &str,
         lists: &[&str],
-        check: impl Fn(&mut Self, &Variant<'d, 't>, R) -> Option<T>,
+        check: impl Fn(&mut Self, &Variant<'d, 't>, &R) -> Option<T>,
     ) -> Result<Choices<'d, 't, Option<T>>, Problems> {
         if self.document.has(key) {
             return self.table(key, lists, |reader, variant, raw| {
@@ -216,16 +224,34 @@ impl<'d, 't> Reader<'d, 't> {
         }
     }
 
-    fn service(&mut self, at: &Variant<'d, 't>, raw: RawService) -> Option<Service> {
-        let remedy = "give the number of calls that the server can hold";
-        self.range(at, "capacity", raw.capacity.into(), (1.0, 1e6), remedy);
-        Some(Service {
-            kind: raw.kind,
-            capacity: raw.capacity,
-        })
+    /// Refuses keys that belong to the other kind of service.
+    fn keys_of(&mut self, kind: ServiceKind, at: &Variant<'d, 't>, keys: &[&str]) {
+        if self.kind != kind
+            && let Some(key) = http::misplaced(at, keys)
+        {
+            let (own, other) = match self.kind {
+                ServiceKind::Sip => ("sip", "http"),
+                ServiceKind::Http => ("http", "sip"),
+            };
+            self.refuse(
+                at,
+                key,
+                format!("`{key}` for a service of kind {own}"),
+                "only keys that this kind has",
+                &format!("take it out, or write service.kind = \"{other}\""),
+            );
+        }
     }
 
-    fn honest(&mut self, at: &Variant<'d, 't>, raw: RawHonest) -> Option<RawCallers> {
+    fn service(&mut self, at: &Variant<'d, 't>, raw: &RawService) -> Option<RawService> {
+        self.kind = raw.kind;
+        self.keys_of(ServiceKind::Http, at, http::OF_SERVICE);
+        let remedy = "give the number of calls that the server can hold";
+        self.range(at, "capacity", raw.capacity.into(), (1.0, 1e6), remedy);
+        Some(raw.clone())
+    }
+
+    fn honest(&mut self, at: &Variant<'d, 't>, raw: &RawHonest) -> Option<RawCallers> {
         match raw.rate {
             RawRate::PerSecond(rate) => {
                 let remedy = "write it as \"3.1/s\", or \"40/m\" for a slower one";
@@ -237,10 +263,10 @@ impl<'d, 't> Reader<'d, 't> {
             }
         }
         self.callers(at, "callers", raw.callers);
+        self.keys_of(ServiceKind::Http, at, http::OF_HONEST);
         Some(RawCallers {
-            rate: raw.rate,
             durations: self.durations(at, &raw.duration)?,
-            callers: raw.callers,
+            raw: raw.clone(),
         })
     }
 
@@ -288,7 +314,12 @@ impl<'d, 't> Reader<'d, 't> {
         if kind != File {
             let remedy = "write a mean such as \"5s\"";
             let seconds = mean.as_secs_f64();
-            self.range(at, "duration.mean", seconds, (0.001, DAY), remedy);
+            // A server may work on a request for some microseconds.
+            let low = match self.kind {
+                ServiceKind::Sip => 0.001,
+                ServiceKind::Http => 1e-6,
+            };
+            self.range(at, "duration.mean", seconds, (low, DAY), remedy);
         }
         let sigma = raw.sigma.unwrap_or_default();
         let remedy = "telephone calls have about 1";
@@ -322,7 +353,17 @@ impl<'d, 't> Reader<'d, 't> {
         }
     }
 
-    fn attack(&mut self, at: &Variant<'d, 't>, raw: RawAttack) -> Option<RawAttackers> {
+    fn attack(&mut self, at: &Variant<'d, 't>, raw: &RawAttack) -> Option<RawAttackers> {
+        self.keys_of(ServiceKind::Http, at, http::OF_ATTACK);
+        if raw.kind.service() != self.kind {
+            self.refuse(
+                at,
+                "kind",
+                "an attack on another kind of service",
+                "coordinated-call for sip; connect, slowloris, slow-post, slow-read or get-flood for http",
+                "change it, or service.kind",
+            );
+        }
         let redial = raw.redial.map(std);
         if let Some(redial) = redial {
             let remedy = "give a time such as \"200ms\", or leave it out: attackers then call once";
@@ -342,11 +383,14 @@ impl<'d, 't> Reader<'d, 't> {
                     "take it out, or take `share` out and write `attackers` and `redial`",
                 );
             }
-            return Some(RawAttackers::Share {
-                kind: raw.kind,
-                share,
-                callers,
-                redial,
+            return Some(RawAttackers {
+                raw: raw.clone(),
+                attackers: Attackers::Share {
+                    share,
+                    rate: 0.0,
+                    callers,
+                    redial,
+                },
             });
         }
         let (Some(count), Some(redial)) = (raw.attackers, redial) else {
@@ -364,17 +408,18 @@ impl<'d, 't> Reader<'d, 't> {
         let ramp = raw.ramp.map_or(redial, std);
         let remedy = "give the time in which all attackers have called once, such as \"1s\"";
         self.range(at, "ramp", ramp.as_secs_f64(), (0.0, DAY), remedy);
-        Some(RawAttackers::Fixed(Attack {
-            kind: raw.kind,
+        Some(RawAttackers {
+            raw: raw.clone(),
             attackers: Attackers::Fixed {
                 count,
                 ramp,
                 redial,
             },
-        }))
+        })
     }
 
-    fn run(&mut self, at: &Variant<'d, 't>, raw: RawRun) -> Option<Run> {
+    fn run(&mut self, at: &Variant<'d, 't>, raw: &RawRun) -> Option<Run> {
+        self.keys_of(ServiceKind::Sip, at, http::RUN_OF_SIP);
         let run = Run {
             time: std(raw.time),
             warmup: std(raw.warmup),
@@ -403,10 +448,10 @@ impl<'d, 't> Reader<'d, 't> {
         Some(run)
     }
 
-    fn model(&mut self, _: &Variant<'d, 't>, raw: RawModel) -> Option<ModelSettings> {
+    fn model(&mut self, _: &Variant<'d, 't>, raw: &RawModel) -> Option<ModelSettings> {
         Some(ModelSettings {
             preset: raw.preset,
-            quirks: raw.quirks,
+            quirks: raw.quirks.clone(),
         })
     }
 
@@ -422,25 +467,24 @@ impl<'d, 't> Reader<'d, 't> {
                     "write this table as [lane.defense] of a [[lane]]",
                 ));
             }
-            lanes.extend(self.defenses("defense", None)?);
+            let same = |_: &mut Self, _: &Variant<'d, 't>, config: &Config| Some(config.clone());
+            let choices = self.table("defense", LISTS_OF_DEFENSE, same)?;
+            lanes.extend(choices.into_iter().map(|choice| LaneChoice {
+                name: lane_name(Some(&choice.value)),
+                raw: RawLane {
+                    defense: Some(choice.value),
+                    ..RawLane::default()
+                },
+                at: choice.at,
+                variant: Some(choice.variant),
+                prefix: "",
+            }));
         }
-        let tables: Vec<RawLane> = if self.document.has("lane") {
-            self.document.read("lane")?
-        } else {
-            Vec::new()
-        };
-        for (i, table) in tables.into_iter().enumerate() {
-            let key = format!("lane[{i}].defense");
-            let more = if self.document.has(&key) {
-                self.defenses(&key, table.name.as_deref())?
-            } else {
-                vec![LaneChoice {
-                    name: table.name.unwrap_or_else(|| lane_name(None)),
-                    defense: None,
-                    at: Vec::new(),
-                    variant: None,
-                }]
-            };
+        if self.document.has("lane") {
+            let _: Vec<IgnoredAny> = self.document.read("lane")?;
+        }
+        for i in 0..self.document.len("lane") {
+            let more = self.lane(i)?;
             let taken = |lane: &LaneChoice<'_, '_>| lanes.iter().any(|l| l.name == lane.name);
             if let Some(second) = more.iter().find(|lane| taken(lane)) {
                 self.problems.push(self.document.problem(
@@ -455,33 +499,44 @@ impl<'d, 't> Reader<'d, 't> {
         if lanes.is_empty() {
             lanes.push(LaneChoice {
                 name: lane_name(None),
-                defense: None,
+                raw: RawLane::default(),
                 at: Vec::new(),
                 variant: None,
+                prefix: "",
             });
         }
         Ok(lanes)
     }
 
-    fn defenses(
-        &mut self,
-        key: &str,
-        name: Option<&str>,
-    ) -> Result<Vec<LaneChoice<'d, 't>>, Problems> {
-        let same = |_: &mut Self, _: &Variant<'d, 't>, config: RawDefense| Some(config);
-        let choices = self.table(key, LISTS_OF_DEFENSE, same)?;
-        let lane = |choice: Choice<'d, 't, Config>| LaneChoice {
-            name: name.map_or_else(|| lane_name(Some(&choice.value)), str::to_owned),
-            defense: Some(choice.value),
-            at: at("defense", &choice.variant),
-            variant: Some(choice.variant),
+    /// Each reading of one `[[lane]]`.
+    fn lane(&mut self, index: usize) -> Result<Vec<LaneChoice<'d, 't>>, Problems> {
+        let same = |reader: &mut Self, at: &Variant<'d, 't>, lane: &RawLane| {
+            reader.keys_of(ServiceKind::Http, at, http::OF_LANE);
+            Some(lane.clone())
+        };
+        let choices = self.table(&format!("lane[{index}]"), LISTS_OF_LANE, same)?;
+        let lane = |choice: Choice<'d, 't, RawLane>| {
+            // What is swept in the defence has the name that it has in a table of its own.
+            let at = choice.variant.at().map(|(key, value)| {
+                let of_defense = key.split('.').next() == Some("defense");
+                let table = if of_defense { "" } else { "lane." };
+                (format!("{table}{key}"), value.clone())
+            });
+            let (at, raw) = (at.collect(), choice.value);
+            LaneChoice {
+                name: (raw.name.clone()).unwrap_or_else(|| lane_name(raw.defense.as_ref())),
+                raw,
+                at,
+                variant: Some(choice.variant),
+                prefix: "defense.",
+            }
         };
         Ok(choices.into_iter().map(lane).collect())
     }
 
     /// All calls a second.
     fn rate(&mut self, honest: &RawCallers, capacity: u32) -> f64 {
-        let blocking = match honest.rate {
+        let blocking = match honest.raw.rate {
             RawRate::PerSecond(rate) => return rate,
             RawRate::Erlang { blocking } => blocking,
         };
@@ -552,26 +607,46 @@ impl<'d, 't> Reader<'d, 't> {
                 own.flat_map(|(_, at)| at.iter().cloned())
             });
             let at: Vec<_> = in_order.collect();
-            let rate = self.rate(&honest.value, service.value.capacity);
+            let RawService { kind, capacity, .. } = service.value;
+            let rate = self.rate(&honest.value, capacity);
             let callers = callers(rate, &honest.value, attack.value.as_ref());
+            let raw_attack = attack.value.as_ref().map(|attack| &attack.raw);
+            let http = || http::of_tables(&service.value, &honest.value.raw, raw_attack);
             let setup = Setup {
-                service: service.value,
+                service: Service { kind, capacity },
                 defense: None,
                 honest: callers.0,
                 attack: callers.1,
                 run: run.value,
                 model: model.value.clone(),
+                http: (kind == ServiceKind::Http).then(http),
             };
             self.check_size(&setup, honest, attack);
-            let point = |lane: &LaneChoice<'_, '_>| Point {
-                lane: lane.name.clone(),
-                at: [&at[..], &lane.at].concat(),
-                setup: Setup {
-                    defense: lane.defense.clone(),
-                    ..setup.clone()
-                },
-            };
-            points.extend(lanes.iter().map(point));
+            for lane in lanes {
+                let point = Point {
+                    lane: lane.name.clone(),
+                    at: [&at[..], &lane.at].concat(),
+                    setup: Setup {
+                        defense: lane.raw.defense.clone(),
+                        http: setup.http.map(|http| http.in_lane(&lane.raw)),
+                        ..setup.clone()
+                    },
+                };
+                if let Some((key, expected)) = http::refused(&point.setup) {
+                    let (table, rest) = key.split_once('.').unwrap_or(("", key));
+                    let at = match table {
+                        "service" => &service.variant,
+                        "honest" => &honest.variant,
+                        "attack" => &attack.variant,
+                        "run" => &run.variant,
+                        _ => lane.variant.as_ref().unwrap_or(&service.variant),
+                    };
+                    let remedy =
+                        "docs/scenario.md lists the keys of an http service with their ranges";
+                    self.refuse(at, rest, "out of range", expected, remedy);
+                }
+                points.push(point);
+            }
         }
         Ok((points, lanes.len()))
     }
@@ -579,10 +654,10 @@ impl<'d, 't> Reader<'d, 't> {
     fn check_defenses(
         &mut self,
         lanes: &[LaneChoice<'d, 't>],
-        services: &Choices<'d, 't, Service>,
+        services: &Choices<'d, 't, RawService>,
     ) {
         for lane in lanes {
-            let (Some(defense), Some(variant)) = (&lane.defense, &lane.variant) else {
+            let (Some(defense), Some(variant)) = (&lane.raw.defense, &lane.variant) else {
                 continue;
             };
             for service in services {
@@ -590,7 +665,7 @@ impl<'d, 't> Reader<'d, 't> {
                 if let Err(error) = defense.validate_for(capacity) {
                     self.refuse(
                         variant,
-                        &error.key,
+                        &format!("{}{}", lane.prefix, error.key),
                         error.value,
                         &error.expected,
                         "docs/scenario.md lists the keys of a defence with their ranges",
@@ -638,28 +713,25 @@ fn callers(
     honest: &RawCallers,
     attack: Option<&RawAttackers>,
 ) -> (Honest, Option<Attack>) {
-    let (attack, share) = match attack {
-        None => (None, 0.0),
-        Some(RawAttackers::Fixed(attack)) => (Some(*attack), 0.0),
-        Some(&RawAttackers::Share {
-            kind,
-            share,
-            callers,
-            redial,
-        }) => {
-            let attackers = Attackers::Share {
-                share,
-                rate: rate * share,
-                callers,
-                redial,
-            };
-            (Some(Attack { kind, attackers }), share)
+    let mut share_of_attackers = 0.0;
+    let attack = attack.map(|attack| {
+        let mut attackers = attack.attackers;
+        if let Attackers::Share {
+            share, rate: own, ..
+        } = &mut attackers
+        {
+            share_of_attackers = *share;
+            *own = rate * *share;
         }
-    };
+        Attack {
+            kind: attack.raw.kind,
+            attackers,
+        }
+    });
     let honest = Honest {
-        rate: rate * (1.0 - share),
+        rate: rate * (1.0 - share_of_attackers),
         durations: honest.durations.clone(),
-        callers: honest.callers,
+        callers: honest.raw.callers,
     };
     (honest, attack)
 }

@@ -40,6 +40,109 @@ fn with(from: &str, to: &str) -> String {
     GOOD.replacen(from, to, 1)
 }
 
+const HTTP: &str = r#"[service]
+kind = "http"
+capacity = 150
+backlog = 0
+
+[[lane]]
+name = "bare"
+timeouts = "nginx"
+in_call = "accept"
+
+[honest]
+rate = "10/s"
+duration = { kind = "exponential", mean = "50ms" }
+headers = 500
+bandwidth = { up = 1000.0 }
+slow = { share = 0.1, up = 10.0, down = 10.0 }
+patience = "10s"
+retry = { most = 2, wait = "1s" }
+
+[attack]
+kind = "slowloris"
+attackers = 200
+redial = "1s"
+bytes = 10
+
+[run]
+time = "120s"
+delay = "1ms"
+"#;
+
+fn http(from: &str, to: &str) -> String {
+    assert!(HTTP.contains(from), "{from}");
+    HTTP.replacen(from, to, 1)
+}
+
+#[test]
+fn an_http_service_is_what_its_model_takes() {
+    use crate::model::http::{AttackKind, Deadline, InCall};
+    use levee_policy::Span;
+    let setup = &parse(HTTP).unwrap().points[0].setup;
+    let model = setup.http_model().unwrap();
+    assert_eq!(model.check(), Ok(()));
+    assert_eq!((model.capacity, model.backlog), (150, 0));
+    assert_eq!(model.in_call, InCall::Accept);
+    let minute = Some(Deadline::fixed(Span::from_secs(60)));
+    assert_eq!((model.timeouts.header, model.timeouts.body), (minute, None));
+    let clients = &model.clients;
+    assert_eq!(
+        (clients.bandwidth.up, clients.bandwidth.down),
+        (1_000.0, f64::INFINITY)
+    );
+    assert_eq!(
+        (clients.retries, clients.retry_wait),
+        (2, Span::from_secs(1))
+    );
+    assert_eq!(
+        (clients.slow.unwrap().share, clients.patience),
+        (0.1, Some(Span::from_secs(10)))
+    );
+    let AttackKind::Slowloris(drip) = model.attack.kind else {
+        panic!("{:?}", model.attack);
+    };
+    assert_eq!((drip.every, drip.bytes), (Span::from_secs(15), 10));
+    // All attackers come by the plan, as in a SIP scenario.
+    assert_eq!(
+        (model.attack.fixed, model.attack.redial),
+        (None, Some(Span::from_secs(1)))
+    );
+    let attackers = model.plan.schedule().filter(|a| a.kind == Kind::Attacker);
+    assert_eq!(attackers.count(), 200);
+    assert_eq!(parse(GOOD).unwrap().points[0].setup.http_model(), None);
+}
+
+#[test]
+fn http_is_swept_too() {
+    assert_eq!(
+        at(&http(
+            "\"nginx\"",
+            "[\"nginx\", { header = { initial = [\"5s\", \"9s\"] } }]"
+        )
+        .replace("\"slowloris\"", "[\"slowloris\", \"slow-post\"]"))[..4],
+        [
+            "bare: attack.kind=slowloris lane.timeouts=nginx",
+            "bare: attack.kind=slowloris lane.timeouts=header.initial lane.timeouts.header.initial=5s",
+            "bare: attack.kind=slowloris lane.timeouts=header.initial lane.timeouts.header.initial=9s",
+            "bare: attack.kind=slow-post lane.timeouts=nginx",
+        ]
+    );
+}
+
+/// A list of that many numbers from 0 to below 1, and one of times.
+fn numbers(n: u32) -> String {
+    let all: Vec<_> = (0..n)
+        .map(|i| (f64::from(i) / 1_000.0).to_string())
+        .collect();
+    format!("[{}]", all.join(", "))
+}
+
+fn times(n: u32) -> String {
+    let all: Vec<_> = (1..=n).map(|i| format!("\"{i}s\"")).collect();
+    format!("[{}]", all.join(", "))
+}
+
 #[test]
 fn errors_are_as_people_know_them() {
     let duration = r#"{ kind = "exponential", mean = "5s" }"#;
@@ -115,8 +218,148 @@ fn errors_are_as_people_know_them() {
             with("3.1/s", "90000/s").replace("40s", "1h"),
         ),
     ];
+    let run = |more: &str| with("[run]", &format!("{more}\n[run]"));
+    let check = |more: &str| format!("{GOOD}\n[check]\n{more}\n");
+    let query = |more: &str| format!("{GOOD}\n[[query]]\nname = \"q\"\n{more}\n");
+    let more = [
+        ("a value twice", with("share = 0.5", "share = [0.5, 0.50]")),
+        ("a list in a list", with("24", "[24, [48]]")),
+        ("a swept seed", with("\"40s\"", "\"40s\"\nseed = [1, 2]")),
+        (
+            "too many combinations of one table",
+            with(
+                "share = 0.5",
+                &format!("share = {}\nredial = {}", numbers(101), times(100)),
+            ),
+        ),
+        (
+            "too many combinations of all tables",
+            with("share = 0.5", &format!("share = {}", numbers(101)))
+                .replace("\"5s\"", &times(100)),
+        ),
+        (
+            "a bad value deep in a list",
+            with(
+                duration,
+                "[{ kind = \"lognormal\", mean = \"5s\", sigma = [1, 50] }, { kind = \"fixed\", mean = \"5s\" }]",
+            ),
+        ),
+        (
+            "a tournament larger than one of the servers",
+            with(
+                "\"roulette\"",
+                "[\"uniform\", { kind = \"tournament\", size = 30 }]",
+            )
+            .replace("24", "[24, 48]"),
+        ),
+        (
+            "a lane that is swept",
+            with(
+                "[defense]\nkind = \"seven\"\nstrategy = \"roulette\"\n",
+                "[[lane]]\nname = [\"a\", \"b\"]\n",
+            ),
+        ),
+        ("gamma without shape", with("exponential", "gamma")),
+        (
+            "a shape of nothing",
+            with(duration, "{ kind = \"weibull\", mean = \"5s\", shape = 0 }"),
+        ),
+        (
+            "attackers that call once",
+            with("share = 0.5", "attackers = 50"),
+        ),
+        (
+            "attackers without number",
+            with("share = 0.5", "redial = \"1s\""),
+        ),
+        (
+            "a redial at once",
+            with("share = 0.5", "attackers = 50\nredial = \"0s\""),
+        ),
+        (
+            "attackers that redial too often",
+            with("share = 0.5", "attackers = 5000\nredial = \"1ms\""),
+        ),
+        (
+            "a ramp of a share",
+            with("share = 0.5", "share = 0.5\nramp = \"1s\""),
+        ),
+        ("unknown preset", run("[model]\npreset = \"released\"")),
+        ("quirks that are no list", run("[model]\nquirks = \"a\"")),
+        ("unknown method", check("method = \"wald\"")),
+        ("a confidence of one", check("confidence = 1.0")),
+        ("no precision", check("precision = 0")),
+        (
+            "two precisions",
+            check("precision = 0.01\nrelative_precision = 0.01"),
+        ),
+        ("one run", check("runs = 1")),
+        ("fixed and bounded", check("runs = 100\nmax_runs = 200")),
+        ("bounds crossed", check("min_runs = 200\nmax_runs = 100")),
+        ("okamoto alone", check("method = \"okamoto\"")),
+        (
+            "an indifference of nothing",
+            check("sprt = { indifference = 0 }"),
+        ),
+        ("a swept check", check("confidence = [0.9, 0.99]")),
+        ("a query that asks nothing", query("")),
+        (
+            "a query that asks two things",
+            query("formula = \"a\"\nof = \"b\""),
+        ),
+        (
+            "a query without name",
+            query("formula = \"a\"").replace("\"q\"", "\" \""),
+        ),
+        (
+            "two queries of one name",
+            query("formula = \"a\"\n[[query]]\nname = \"q\"\nformula = \"b\""),
+        ),
+        ("samples without quantile", query("of = \"honest.setup_s\"")),
+        (
+            "a quantile of a hypothesis",
+            query("hypothesis = \"a\"\nquantile = 0.5"),
+        ),
+        (
+            "a quantile of one",
+            query("formula = \"a\"\nquantile = 1.0"),
+        ),
+        (
+            "batches of no series",
+            query("formula = \"a\"\nbatches = 10"),
+        ),
+        (
+            "a steady file",
+            query("quatex_file = \"seconds.txt\"\nsteady = true"),
+        ),
+        (
+            "a query's file that is not there",
+            query("quatex_file = \"none.quatex\""),
+        ),
+        ("an unknown key of a query", query("formular = \"a\"")),
+        ("one lane as a table", run("[lane]\nname = \"a\"")),
+        ("a swept service", with("\"sip\"", "[\"sip\", \"http\"]")),
+        ("a key of another service", with("24", "24\nbacklog = 5")),
+        ("an attack on another service", with("\"sip\"", "\"http\"")),
+        (
+            "ringing of a request",
+            http("delay = \"1ms\"", "ring = \"1s\""),
+        ),
+        ("no headers", http("headers = 500", "headers = 0")),
+        ("no bandwidth", http("up = 1000.0", "up = -1.0")),
+        (
+            "patience of nothing",
+            http("patience = \"10s\"", "patience = \"1ms\""),
+        ),
+        ("unknown timeouts", http("\"nginx\"", "\"iis\"")),
+        (
+            "a deadline without time",
+            http("\"nginx\"", "{ header = { min_rate = 500 } }"),
+        ),
+        ("a drip of nothing", http("bytes = 10", "bytes = 0")),
+    ];
     let mut found = String::new();
-    for (title, text) in cases {
+    for (title, text) in cases.into_iter().chain(more) {
         let error = parse(&text).expect_err(title);
         writeln!(found, "## {title}\n{error}\n").unwrap();
     }
@@ -124,7 +367,11 @@ fn errors_are_as_people_know_them() {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, &found).unwrap();
     }
-    assert_eq!(found, std::fs::read_to_string(&path).unwrap());
+    let wanted = std::fs::read_to_string(&path).unwrap();
+    for (found, wanted) in found.split("\n## ").zip(wanted.split("\n## ")) {
+        assert_eq!(found, wanted);
+    }
+    assert_eq!(found.len(), wanted.len());
 }
 
 #[test]
@@ -398,6 +645,83 @@ fn scale_changes_the_unit_of_time_and_nothing_else() {
 }
 
 #[test]
+fn check_and_queries_are_read() {
+    let text = format!(
+        "{GOOD}\n[check]\nconfidence = 0.95\nrelative_precision = 0.02\nmin_runs = 50\nbatch = 10\ntime_budget = \"30s\"\nsimultaneous = true\nsprt = {{ beta = 0.02 }}\n{}",
+        r#"
+[[query]]
+name = "complete"
+formula = "honest.complete / honest.attempted"
+precision = 0.01
+[[query]]
+name = "file"
+quatex_file = "seconds.txt"
+method = "wilson"
+[[query]]
+name = "setup"
+of = "honest.setup_s"
+quantile = 0.95
+[[query]]
+name = "busy"
+formula = "server.busy"
+steady = true
+warmup = "10s"
+[[query]]
+name = "holds"
+hypothesis = """
+P[ server.full ] >= 0.9"""
+"#
+    );
+    let s = parse(&text).unwrap();
+    assert_eq!(
+        s.check,
+        Check {
+            confidence: 0.95,
+            precision: Some(Precision::Relative(0.02)),
+            runs: Runs::Sequential {
+                min: Some(50),
+                max: None
+            },
+            batch: Some(10),
+            time_budget: Some(Duration::from_secs(30)),
+            simultaneous: true,
+            sprt: Sprt {
+                indifference: INDIFFERENCE,
+                alpha: 1.0 - 0.95,
+                beta: 0.02
+            },
+            ..Check::default()
+        }
+    );
+    let asked: Vec<_> = s.queries.iter().map(|q| &q.asked).collect();
+    let [
+        Asked::Formula(formula),
+        Asked::Quatex { text: file, .. },
+        Asked::QuantileOfSamples { samples, q },
+        Asked::Steady { steady, .. },
+        Asked::Hypothesis(hypothesis),
+    ] = asked[..]
+    else {
+        panic!("{asked:?}");
+    };
+    assert_eq!(s.queries[0].precision, Some(Precision::Absolute(0.01)));
+    assert_eq!(s.queries[1].method, Some(Method::Wilson));
+    let second = file.place(14);
+    assert_eq!((second.file.as_str(), second.line), ("seconds.txt", 2));
+    assert_eq!((samples.text.as_str(), *q), ("honest.setup_s", 0.95));
+    assert_eq!(
+        (steady.batches, steady.warmup, steady.every),
+        (BATCHES, Duration::from_secs(10), None)
+    );
+    // Places are those of the scenario's own lines.
+    let line = |needle: &str| 1 + text[..text.find(needle).unwrap()].matches('\n').count();
+    assert_eq!(formula.place(0).line, line("honest.complete"));
+    let at = hypothesis.place(3);
+    assert_eq!((at.line, at.column), (line("P[ server.full"), 4));
+    assert_eq!(s.queries[2].place.line, line("name = \"setup\"") - 1);
+}
+
+#[test]
 fn lanes_meet_the_same_calls() {
     let s = parse(&with("\"roulette\"", "[\"roulette\", \"uniform\"]")).unwrap();
     let [a, b] = &s.points[..] else {
@@ -417,7 +741,20 @@ fn committed_scenarios_are_good() {
         })
         .unwrap_or_else(|e| panic!("{e}"))
     };
+    let names = |s: &Scenario| s.queries.iter().map(|q| q.name.clone()).collect::<Vec<_>>();
+    let slowloris = read("http-slowloris.toml");
+    assert_eq!((slowloris.points.len(), names(&slowloris).len()), (4, 2));
+    let queue = read("mmkk.toml");
+    let setup = &queue.points[0].setup;
+    assert_eq!(
+        (queue.points.len(), &setup.defense, setup.attack),
+        (1, &None, None)
+    );
+    assert_eq!(setup.calls_per_second(), 4.75);
+    assert_eq!(names(&queue), ["full", "busy"]);
     let paper = read("sip-paper.toml");
+    assert_eq!(names(&paper), ["complete", "incomplete", "unsuccessful"]);
+    assert_eq!(paper.check.precision, Some(Precision::Absolute(0.01)));
     assert_eq!((paper.points.len(), paper.lanes), (5 * 2 * 6, 6));
     assert_eq!(paper.points[0].setup.defense, None);
     for name in ["sip-small.toml", "demo-sip.toml"] {

@@ -4,6 +4,8 @@ use std::num::NonZeroUsize;
 
 use serde::Serialize;
 
+use super::error::CheckError;
+
 /// A question that has one answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
@@ -215,5 +217,36 @@ impl Default for Settings {
             simultaneous: 1,
             threads: NonZeroUsize::MIN,
         }
+    }
+}
+
+impl Settings {
+    /// Can they be?
+    ///
+    /// # Errors
+    ///
+    /// [`CheckError::Settings`] says which cannot, and what to do.
+    pub fn check(&self) -> Result<(), CheckError> {
+        let refuse = |problem: String| Err(CheckError::Settings(problem));
+        match self.runs {
+            Runs::Fixed(0) => {
+                return refuse("0 runs say nothing: give a number of runs above 0".to_owned());
+            }
+            Runs::Sequential { min, .. } if min < 2 => {
+                return refuse(format!(
+                    "at least {min} runs: how they vary is not seen from fewer than 2"
+                ));
+            }
+            Runs::Sequential { min, max } if max < min => {
+                return refuse(format!(
+                    "at least {min} runs and at most {max}: the most must not be below the least"
+                ));
+            }
+            Runs::Fixed(_) | Runs::Sequential { .. } => {}
+        }
+        if self.simultaneous == 0 {
+            return refuse("0 simultaneous intervals: 1 takes each on its own".to_owned());
+        }
+        Ok(())
     }
 }

@@ -1,8 +1,9 @@
 //! What a check found, for machines and for people: JSON, CSV, tables, and a page with plots.
 //!
-//! JSON comes of [`Report`]'s `Serialize`; the other writers are [`csv`], [`table`] and [`html`].
+//! JSON comes of [`Report`]'s `Serialize`; the other writers are [`csv`], [`table`] and [`html`]. [`columns`] is for formats of others.
 
 mod chart;
+mod columns;
 mod csv;
 mod html;
 mod layout;
@@ -17,9 +18,10 @@ use serde::ser::{SerializeMap as _, Serializer};
 
 use crate::Estimate;
 
+pub use columns::{Column, Fields, columns};
 pub use csv::csv;
 pub use html::html;
-pub use table::table;
+pub use table::{offer, table};
 
 /// All that was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -8,6 +8,7 @@ use comfy_table::{CellAlignment, Table};
 
 use super::layout::{Layout, Panel};
 use super::{Answer, Report};
+use crate::Observable;
 use crate::estimate::{Stopped, Verdict};
 
 /// A table for each question and panel, or one of all questions when only lanes differ.
@@ -30,6 +31,26 @@ pub fn table(report: &Report) -> String {
         }
     }
     footer(&mut text, report);
+    text
+}
+
+/// What can be asked: name, unit and meaning of each observable and of what runs collect.
+#[must_use]
+pub fn offer(observables: &[Observable], samples: &[Observable]) -> String {
+    let rows = |all: &[Observable]| {
+        let mut table = Table::new();
+        table.load_style(UTF8_BORDERS_ONLY);
+        table.set_header(["name", "unit", "what it is"]);
+        for o in all {
+            table.add_row([&o.name, &o.unit, &o.meaning].map(|text| text.to_string()));
+        }
+        table
+    };
+    let mut text = format!("Numbers at any moment of a run:\n{}\n", rows(observables));
+    if !samples.is_empty() {
+        let table = rows(samples);
+        write!(text, "\nCollected over a run, for quantiles:\n{table}\n").ok();
+    }
     text
 }
 

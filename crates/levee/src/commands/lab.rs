@@ -1,21 +1,16 @@
 //! `levee lab SCENARIO`.
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use levee_lab::report;
 use levee_lab::runner::{self, Options};
-use levee_proxy::config::read_text;
-use levee_sim::scenario::Scenario;
 
 use crate::cli::Global;
 use crate::exit::Answer;
 use crate::view::LabView;
-use crate::{output, signals};
-
-/// Longest scenario, and longest file that it names: a year of call records of a busy office.
-const FILE_BYTES_MAX: u64 = 256 << 20;
+use crate::{output, scenarios, signals};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -37,14 +32,7 @@ fn rate(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
-    let file = args.scenario.display();
-    let text = read_text(&args.scenario, FILE_BYTES_MAX)
-        .with_context(|| format!("{file}: cannot be read: check the path and the file"))?;
-    // A scenario names its files from where it stands.
-    let folder = args.scenario.parent().unwrap_or(Path::new("")).to_owned();
-    let scenario = Scenario::parse(&file.to_string(), &text, &|name| {
-        read_text(&folder.join(name), FILE_BYTES_MAX)
-    })?;
+    let scenario = scenarios::read(&args.scenario)?;
     let defaults = Options::default();
     let options = Options {
         parallel: args.parallel.map_or(defaults.parallel, NonZeroUsize::get),
@@ -52,10 +40,11 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
     };
     let stop = signals::stop_flag()?;
     let mut view = LabView::new(global);
-    let result = runner::run(&scenario, &options, &stop, &mut |progress| {
+    let runs = runner::run(&scenario, &options, &stop, &mut |progress| {
         view.show(progress);
     })?;
     view.finish();
+    let result = runner::report("lab", &scenario, &runs);
     if global.json {
         output::text(&report::to_json(&result))?;
     } else {

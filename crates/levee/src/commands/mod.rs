@@ -1,5 +1,6 @@
 //! One module a subcommand.
 
+pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
@@ -31,6 +32,7 @@ fn command(cli: &Cli) -> Result<Answer> {
     match &cli.command {
         Command::Demo(args) => demo::run(args, cli.global),
         Command::Run(args) => run::run(args, cli.global),
+        Command::Check(args) => check::run(args, cli.global),
         Command::Lab(args) => lab::run(args, cli.global),
         Command::Replay(args) => replay::run(args, cli.global),
         Command::Fit(args) => fit::run(args, cli.global),

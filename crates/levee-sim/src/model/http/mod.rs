@@ -42,9 +42,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use levee_policy::selective::{
-    self, Arrival, CallKey, ConfigError, Identity, Input, Output, Selective,
-};
+use levee_policy::selective::{self, Arrival, CallKey, Identity, Input, Output, Selective};
 use levee_policy::{Span, StateMachine as _, Time};
 use rand_core::Rng as _;
 use rand_pcg::Pcg64;
@@ -116,11 +114,10 @@ enum Failure {
     GaveUp,
 }
 
-/// The model. Its time runs to the horizon of its [`Simulation`](crate::engine::Simulation).
+/// The model.
 #[derive(Clone, Debug)]
 pub struct Http {
     setup: Setup,
-    seed: u64,
     front: Option<Selective>,
     /// What the policy is to be told, in order.
     inputs: VecDeque<Input>,
@@ -148,11 +145,11 @@ impl Http {
     /// What [`Setup::check`] finds.
     pub fn new(setup: Setup) -> Result<Self, SetupError> {
         setup.check()?;
-        let seed = setup.plan.seed;
-        let streams = Streams::new(seed, 0);
-        let mut model = Self {
-            seed,
-            front: None,
+        let streams = Streams::new(setup.plan.seed, 0);
+        let front = setup.defense.clone();
+        let front = front.map(|config| Selective::new(setup.capacity, config));
+        Ok(Self {
+            front: front.transpose()?,
             inputs: VecDeque::new(),
             deadline_at: Time::MAX,
             policy_rng: streams.stream("policy"),
@@ -168,23 +165,20 @@ impl Http {
             counts: Counts::default(),
             served_s: Vec::new(),
             setup,
-        };
-        model.front = model.new_front()?;
-        model.restart(0);
-        Ok(model)
+        })
     }
 
-    /// Goes back to before the first step, of this run; [`Simulation::restart`](crate::engine::Simulation::restart) calls it.
+    /// Goes back to the start, for run `run`. Nothing is allocated but what a larger run needs.
     pub fn restart(&mut self, run: u64) {
-        let streams = Streams::new(self.seed, run);
+        let streams = Streams::new(self.setup.plan.seed, run);
         self.policy_rng = streams.stream("policy");
         self.clients_rng = streams.stream("clients");
         self.attackers_rng = streams.stream("attackers");
-        self.setup.plan.seed = self.seed.wrapping_add(run);
-        self.schedule = self.setup.plan.schedule();
+        self.schedule = self.setup.plan.schedule_of(run);
         self.next = None;
-        // The configuration was good the first time.
-        self.front = self.new_front().unwrap_or_default();
+        if let Some(front) = &mut self.front {
+            front.restart();
+        }
         self.inputs.clear();
         self.deadline_at = Time::MAX;
         self.clients.clear();
@@ -196,17 +190,16 @@ impl Http {
         self.served_s.clear();
     }
 
+    /// What is simulated.
+    #[must_use]
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
     /// When its runs are over: the horizon of the [`Simulation`](crate::engine::Simulation).
     #[must_use]
     pub fn end(&self) -> Time {
         Time::ZERO + span(self.setup.plan.until)
-    }
-
-    fn new_front(&self) -> Result<Option<Selective>, ConfigError> {
-        let defense = self.setup.defense.clone();
-        defense
-            .map(|config| Selective::new(self.setup.capacity, config))
-            .transpose()
     }
 
     /// The client of a try that is still on.
@@ -264,7 +257,7 @@ impl Http {
                 slow,
                 work,
                 source: arrival.caller,
-                counted: now >= self.setup.count_from,
+                counted: now >= Time::ZERO + self.setup.warmup,
                 retries: self.setup.clients.retries,
                 ..Client::new(arrival.kind, now)
             };
@@ -308,6 +301,7 @@ impl Http {
         }
         client.stage = Stage::Headers;
         client.bytes = 0;
+        // Attackers have addresses of their own.
         let source = u64::from(client.source) << 1 | client.kind.index() as u64;
         if self.front.is_some() {
             self.client(this).known = true;
@@ -341,7 +335,7 @@ impl Http {
     fn place(&mut self, this: Try, scheduler: &mut Scheduler<Message>) {
         let now = scheduler.now();
         self.counts
-            .account(now, self.busy, self.busy_by, self.setup.count_from);
+            .account(now, self.busy, self.busy_by, self.setup.warmup);
         self.busy += 1;
         if self.busy == self.setup.capacity {
             self.counts.filled.get_or_insert(now);
@@ -382,12 +376,8 @@ impl Http {
         if !placed {
             return;
         }
-        self.counts.account(
-            scheduler.now(),
-            self.busy,
-            self.busy_by,
-            self.setup.count_from,
-        );
+        self.counts
+            .account(scheduler.now(), self.busy, self.busy_by, self.setup.warmup);
         self.busy -= 1;
         self.busy_by[kind.index()] -= 1;
         while self.busy < self.setup.capacity

@@ -1,7 +1,7 @@
 //! What can be seen of a run.
 
-use levee_policy::Time;
 use levee_policy::selective::{Selective, Stats};
+use levee_policy::{Span, Time};
 
 use super::{Failure, Http, Kind};
 use crate::model::{Observable, Observed};
@@ -65,8 +65,8 @@ impl Counts {
     }
 
     /// Adds what was held since the last change, as far as it lies in the time that is counted.
-    pub(super) fn account(&mut self, now: Time, busy: u32, busy_by: [u32; 2], count_from: Time) {
-        let since = self.until.max(count_from);
+    pub(super) fn account(&mut self, now: Time, busy: u32, busy_by: [u32; 2], warmup: Span) {
+        let since = self.until.max(Time::ZERO + warmup);
         let passed = (now - since).as_secs_f64();
         self.busy_area += f64::from(busy) * passed;
         self.held_area += f64::from(busy_by[Kind::Attacker.index()]) * passed;
@@ -339,10 +339,10 @@ impl Http {
 
     /// An area so far over the time that is counted.
     fn mean(&self, now: Time, area: impl Fn(&Counts) -> f64) -> f64 {
-        let from = self.setup.count_from;
+        let warmup = self.setup.warmup;
         let mut counts = self.counts;
-        counts.account(now, self.busy, self.busy_by, from);
-        ratio(area(&counts), (now - from).as_secs_f64())
+        counts.account(now, self.busy, self.busy_by, warmup);
+        ratio(area(&counts), (now - (Time::ZERO + warmup)).as_secs_f64())
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use levee_policy::Span;
 use levee_policy::selective::{self, ConfigError, Selective};
-use levee_policy::{Span, Time};
 use thiserror::Error;
 
 use crate::schedule::Plan;
@@ -35,10 +35,10 @@ pub struct Setup {
     /// One way through the network. Key `run.delay`.
     pub delay: Span,
     /// Clients that begin before it are not counted. Key `run.warmup`.
-    pub count_from: Time,
+    pub warmup: Span,
     /// Who comes when. Durations of honest arrivals are the times that the server works on their requests (key `honest.duration`);
-    /// rates come from `honest.rate` and `attack.share`, and with [`Attack::fixed`] that of attackers is 0; callers are source
-    /// addresses (keys `honest.callers`, `attack.callers`). Run `i` takes the seed plus `i`.
+    /// rates come from `honest.rate` and `attack.share`, or attackers are a number, `attack.attackers`; callers are source
+    /// addresses. A run ends at `until`; run `i` takes the seed plus `i`.
     pub plan: Plan,
     /// What honest clients send and ask for.
     pub clients: Clients,
@@ -124,7 +124,9 @@ pub struct Drip {
 pub struct Attack {
     /// What an attacker does. Key `attack.kind`.
     pub kind: AttackKind,
-    /// A fixed number of attackers, beside those that the plan brings. Key `attack.attackers`.
+    /// A fixed number of attackers beside those of the plan. Of the plan's
+    /// [`Calls::OnceEach`](crate::schedule::Calls::OnceEach) (key `attack.attackers`) each has an address of its own; these
+    /// share the addresses of the plan's attackers.
     pub fixed: Option<Fixed>,
     /// An attacker whose connection is over connects again after this time; never without it. At least [`PAUSE_MIN`]. Key `attack.redial`.
     pub redial: Option<Span>,
@@ -139,7 +141,7 @@ pub struct Attack {
 pub struct Fixed {
     /// How many; at most [`ATTACKERS_MAX`].
     pub attackers: u32,
-    /// They first connect at times uniform in this. Key `attack.ramp`.
+    /// They first connect at times uniform in this.
     pub ramp: Span,
 }
 
@@ -168,8 +170,8 @@ pub struct Timeouts {
     pub between_writes: Option<Span>,
 }
 
-/// A time for a whole phase, which may grow with what comes (Apache's `mod_reqtimeout`). In a file `"20s"`, or
-/// `{ initial = "20s", min_rate = 500, most = "40s" }`.
+/// A time for a whole phase, which may grow with what comes (Apache's `mod_reqtimeout`). In a file
+/// `{ initial = "20s", min_rate = 500, most = "40s" }`; only `initial` is needed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Deadline {
     /// The time.

@@ -24,7 +24,7 @@ const TO_CALLER: (Role, Role) = (Role::Front, Role::Callers);
 #[derive(Clone, Debug)]
 pub(super) struct Front {
     pub(super) policy: Selective,
-    rng: Pcg64,
+    pub(super) rng: Pcg64,
     /// When the next timer for its deadline is due; [`Time::MAX`] for none.
     timer: Time,
     /// BYEs sent to callers of dropped calls.

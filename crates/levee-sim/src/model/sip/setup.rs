@@ -3,6 +3,7 @@
 use levee_policy::Span;
 use levee_policy::selective::{Config, ConfigError, Forward, PMOD_START, ROUND, Selective};
 
+use super::quirks::Quirks;
 use crate::engine::TieOrder;
 use crate::scenario::{self, Preset};
 use crate::schedule::{Arrivals, Durations, Plan};
@@ -33,61 +34,6 @@ pub struct Setup {
     pub redial: Option<Span>,
     /// Which of two messages of the same instant is served first.
     pub ties: TieOrder,
-}
-
-/// Where the released model departs from the paper's text, one switch each: quirks (a) to (j) in their order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Quirks {
-    /// (a) The victim is drawn twice: the call that is removed and the one that is told are independent draws.
-    pub victim_drawn_twice: bool,
-    /// (b) The duration that is noted and the one that is lived are independent draws.
-    pub duration_drawn_twice: bool,
-    /// (c) Lognormal durations of mean 5 and variance 131301: units are mixed up, the median is 0.07.
-    pub lognormal_units_mixed: bool,
-    /// (d) Roulette: a call longer than usual has `d + 1` slots, and the last call one less.
-    pub roulette_slots_shifted: bool,
-    /// (e) Tournament: entrants are drawn with replacement.
-    pub entrants_repeat: bool,
-    /// (f) `P1 = k / (k + 1 + n)` for the `n`-th overload of a round: `PMod` starts at 1.
-    pub pmod_starts_at_one: bool,
-    /// (g) A round is 200 ms.
-    pub round_doubled: bool,
-    /// (h) Arrivals at fixed intervals.
-    pub even_arrivals: bool,
-    /// (i) Of the messages of one instant the last is served first.
-    pub last_in_first_out: bool,
-    /// (j) All WAITING calls ring from the end of the round, and the server has them INCALL before their callers do.
-    pub rings_from_round_end: bool,
-}
-
-impl Quirks {
-    /// None of them: the paper's text.
-    pub const NONE: Self = Self {
-        victim_drawn_twice: false,
-        duration_drawn_twice: false,
-        lognormal_units_mixed: false,
-        roulette_slots_shifted: false,
-        entrants_repeat: false,
-        pmod_starts_at_one: false,
-        round_doubled: false,
-        even_arrivals: false,
-        last_in_first_out: false,
-        rings_from_round_end: false,
-    };
-
-    /// All of them: the released model.
-    pub const RELEASED: Self = Self {
-        victim_drawn_twice: true,
-        duration_drawn_twice: true,
-        lognormal_units_mixed: true,
-        roulette_slots_shifted: true,
-        entrants_repeat: true,
-        pmod_starts_at_one: true,
-        round_doubled: true,
-        even_arrivals: true,
-        last_in_first_out: true,
-        rings_from_round_end: true,
-    };
 }
 
 /// Variance of the released model's lognormal durations, of mean 5.
@@ -132,7 +78,7 @@ impl Setup {
         self
     }
 
-    /// With the quirks (c), (f), (g), (h) and (i), which are settings; the others are of another machine.
+    /// With the quirks (c), (f), (g), (h) and (i), which are settings; the others are in [`Released`](super::released::Released).
     #[must_use]
     pub fn with_settings_of(mut self, quirks: &Quirks) -> Self {
         if let Some(defense) = &mut self.defense {

@@ -1,0 +1,160 @@
+//! Which model runs a point of a scenario, and what it is asked.
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use levee_sim::model::http::Http;
+use levee_sim::model::sip::released::Released;
+use levee_sim::model::sip::{self, Quirks, Sip};
+use levee_sim::model::{Observed, Rerun};
+use levee_sim::scenario::{Point, Scenario, ServiceKind};
+use levee_smc::query::Offer;
+use levee_smc::{CheckError, Control, Estimate, Observable, Settings, check_points};
+
+use crate::modelled::{Modelled, observables, samples};
+use crate::questions::{self, Asking};
+
+/// How the models are asked.
+pub(crate) struct Ask<'a> {
+    pub(crate) settings: Settings,
+    pub(crate) control: Control<'a>,
+}
+
+/// What the models answer.
+pub(crate) struct Answers {
+    /// For each point, and of each what was asked.
+    pub(crate) points: Vec<Vec<Estimate>>,
+    /// On the queries.
+    pub(crate) remarks: Vec<String>,
+}
+
+/// The model of a point.
+enum Model {
+    Sip(Box<Sip>),
+    Released(Box<Released>),
+    Http(Box<Http>),
+}
+
+impl Model {
+    fn of(point: &Point) -> Result<Self> {
+        let setup = &point.setup;
+        match setup.service.kind {
+            ServiceKind::Sip => {
+                let sip = sip::Setup::new(setup);
+                Ok(match Quirks::of(&setup.model)? {
+                    Some(quirks) => Self::Released(Box::new(Released::new(&sip, quirks)?)),
+                    None => Self::Sip(Box::new(Sip::new(sip)?)),
+                })
+            }
+            ServiceKind::Http => {
+                let Some(http) = setup.http_model() else {
+                    bail!("an HTTP scenario without its HTTP keys");
+                };
+                Ok(Self::Http(Box::new(Http::new(http)?)))
+            }
+        }
+    }
+}
+
+/// What queries on the model of a scenario's first point may name: observables, and samples.
+pub(crate) fn offer(scenario: &Scenario) -> Result<(Vec<Observable>, Vec<Observable>)> {
+    fn of<M: Observed>(_: &M) -> (Vec<Observable>, Vec<Observable>) {
+        (observables::<M>(), samples::<M>())
+    }
+    let first = scenario
+        .points
+        .first()
+        .context("a scenario without points")?;
+    Ok(match Model::of(first)? {
+        Model::Sip(model) => of(&*model),
+        Model::Released(model) => of(&*model),
+        Model::Http(model) => of(&*model),
+    })
+}
+
+/// Asks the models all queries of the scenario at all points. Points of one kind of model share their threads.
+pub(crate) fn ask(scenario: &Scenario, ask: &Ask<'_>) -> Result<Answers> {
+    let (mut sip, mut released, mut http) = (Vec::new(), Vec::new(), Vec::new());
+    for (i, point) in scenario.points.iter().enumerate() {
+        let model = Model::of(point).map_err(|error| anyhow!("{}: {error}", named(point)))?;
+        match model {
+            Model::Sip(model) => sip.push((i, *model)),
+            Model::Released(model) => released.push((i, *model)),
+            Model::Http(model) => http.push((i, *model)),
+        }
+    }
+    let mut answers = Answers {
+        points: vec![Vec::new(); scenario.points.len()],
+        remarks: Vec::new(),
+    };
+    asked(scenario, sip, ask, &mut answers)?;
+    asked(scenario, released, ask, &mut answers)?;
+    asked(scenario, http, ask, &mut answers)?;
+    Ok(answers)
+}
+
+/// A point by its lane and what is swept.
+fn named(point: &Point) -> String {
+    let at = point
+        .at
+        .iter()
+        .map(|(key, value)| format!(", {key} = {value}"));
+    [point.lane.clone()].into_iter().chain(at).collect()
+}
+
+fn asked<M: Rerun + Sync>(
+    scenario: &Scenario,
+    models: Vec<(usize, M)>,
+    ask: &Ask<'_>,
+    answers: &mut Answers,
+) -> Result<()> {
+    if models.is_empty() {
+        return Ok(());
+    }
+    let (observables, samples) = (observables::<M>(), samples::<M>());
+    let offer = Offer {
+        observables: &observables,
+        samples: &samples,
+    };
+    let Asking {
+        measure,
+        targets,
+        remarks,
+    } = questions::of_scenario(scenario, offer)?;
+    for remark in remarks {
+        if !answers.remarks.contains(&remark) {
+            answers.remarks.push(remark);
+        }
+    }
+    let mut settings = ask.settings.clone();
+    if scenario.check.simultaneous {
+        settings.simultaneous = u32::try_from(targets.len()).unwrap_or(u32::MAX);
+    }
+    let (places, trials): (Vec<usize>, Vec<Modelled<M>>) = models
+        .into_iter()
+        .map(|(i, model)| (i, Modelled::new(model)))
+        .unzip();
+    let points: Vec<_> = trials
+        .iter()
+        .map(|trial| levee_smc::Point {
+            trial,
+            measure: &measure,
+            targets: &targets,
+        })
+        .collect();
+    let found = check_points(&points, &settings, ask.control).map_err(|error| {
+        let point = match &error {
+            CheckError::Run { point, .. } => places.get(*point),
+            _ => None,
+        };
+        let point = point.and_then(|i| scenario.points.get(*i));
+        match point {
+            Some(point) => anyhow!("{}: {error}", named(point)),
+            None => anyhow!(error),
+        }
+    })?;
+    for (i, estimates) in places.into_iter().zip(found) {
+        if let Some(place) = answers.points.get_mut(i) {
+            *place = estimates;
+        }
+    }
+    Ok(())
+}
