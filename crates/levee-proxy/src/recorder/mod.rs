@@ -28,6 +28,7 @@
 
 mod format;
 mod replay;
+mod what_if;
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write};
@@ -43,6 +44,7 @@ use rand_core::SeedableRng as _;
 
 pub use self::format::{EndReason, Header, VERSION};
 pub use self::replay::{Difference, End, ReplayError, Replayed, replay, replay_file};
+pub use self::what_if::{FATES, Group, History, Outcome, RefusedBy, WhatIf};
 use crate::sip::settings::RecordSettings;
 
 /// Entries between the loop and the writer: half a second at 100,000 entries a second, about 5 MB.

@@ -123,47 +123,81 @@ pub fn replay_file(path: &Path) -> Result<Replayed, ReplayError> {
 /// # Errors
 ///
 /// It cannot be read, or is no recording.
-pub fn replay(mut reader: impl BufRead) -> Result<Replayed, ReplayError> {
-    let mut line = Vec::new();
-    read_line(&mut reader, &mut line, 1)?;
-    let header = parse_header(&line)?;
+pub fn replay(reader: impl BufRead) -> Result<Replayed, ReplayError> {
+    let (mut entries, header) = Entries::open(reader)?;
     let mut replay = Replay::new(header)?;
-    for number in 2.. {
-        read_line(&mut reader, &mut line, number)?;
-        if line.is_empty() {
-            replay.result.end = End::Unmarked;
-            break;
-        }
-        let parsed = match parse(&line) {
-            Ok(parsed) => parsed,
-            // No proper prefix of a JSON object is one, so a line without its end that cannot be read was cut.
-            Err(_) if !line.ends_with(b"\n") => {
-                replay.result.end = End::Cut { line: number };
-                break;
+    while let Some(line) = entries.next()? {
+        if replay.line(entries.number, line) {
+            if matches!(replay.result.end, End::Marked(_)) {
+                entries.expect_end()?;
             }
-            Err(message) => {
-                return Err(ReplayError::Line {
-                    line: number,
-                    message,
-                });
-            }
-        };
-        if replay.line(number, parsed) {
-            break;
+            return Ok(replay.result);
         }
     }
-    if matches!(replay.result.end, End::Marked(_)) {
-        let number = replay.number + 1;
-        read_line(&mut reader, &mut line, number)?;
-        if !line.is_empty() {
-            let message = "a line after the end of the recording".to_owned();
-            return Err(ReplayError::Line {
-                line: number,
-                message,
-            });
-        }
-    }
+    replay.result.end = entries.end;
     Ok(replay.result)
+}
+
+/// The lines of a recording, one after the other.
+pub(super) struct Entries<R> {
+    reader: R,
+    line: Vec<u8>,
+    /// Of the line that was given last, from 1.
+    pub(super) number: u64,
+    /// How the lines ended, once there are no more.
+    pub(super) end: End,
+}
+
+impl<R: BufRead> Entries<R> {
+    /// Reads the header.
+    pub(super) fn open(mut reader: R) -> Result<(Self, Header), ReplayError> {
+        let mut line = Vec::new();
+        read_line(&mut reader, &mut line, 1)?;
+        let header = parse_header(&line)?;
+        let entries = Self {
+            reader,
+            line,
+            number: 1,
+            end: End::NotReached,
+        };
+        Ok((entries, header))
+    }
+
+    /// The next line; `None` where the process died.
+    pub(super) fn next(&mut self) -> Result<Option<Line>, ReplayError> {
+        self.number += 1;
+        read_line(&mut self.reader, &mut self.line, self.number)?;
+        if self.line.is_empty() {
+            self.end = End::Unmarked;
+            return Ok(None);
+        }
+        match parse(&self.line) {
+            Ok(parsed) => Ok(Some(parsed)),
+            // No proper prefix of a JSON object is one, so a line without its end that cannot be read was cut.
+            Err(_) if !self.line.ends_with(b"\n") => {
+                self.end = End::Cut { line: self.number };
+                Ok(None)
+            }
+            Err(message) => Err(self.damaged(message)),
+        }
+    }
+
+    /// After the last line there is none.
+    pub(super) fn expect_end(&mut self) -> Result<(), ReplayError> {
+        self.number += 1;
+        read_line(&mut self.reader, &mut self.line, self.number)?;
+        if self.line.is_empty() {
+            return Ok(());
+        }
+        Err(self.damaged("a line after the end of the recording".to_owned()))
+    }
+
+    fn damaged(&self, message: String) -> ReplayError {
+        ReplayError::Line {
+            line: self.number,
+            message,
+        }
+    }
 }
 
 struct Replay {

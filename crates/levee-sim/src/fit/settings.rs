@@ -15,6 +15,12 @@ const PLACES_MAX: u32 = 1_000_000;
 const MEAN: (f64, f64) = (0.001, 86_400.0);
 const SIGMA_MAX: f64 = 5.0;
 const SHAPE: (f64, f64) = (0.1, 100.0);
+/// What it takes for a rate, a second, and calls of one run; and a day.
+const RATE: (f64, f64) = (2e-6, 1e5);
+const CALLS_MAX: f64 = 4e6;
+const DAY: f64 = 86_400.0;
+/// Places where the records do not tell: those of the paper.
+const PLACES: u32 = 24;
 
 /// The fewest places at which Erlang's formula lets at most [`BLOCKING`] of the calls find none.
 pub(super) fn places(erlang: f64) -> u32 {
@@ -68,7 +74,7 @@ pub fn scenario(report: &Report) -> String {
     });
     let (places, why) = capacity.unwrap_or_else(|| {
         (
-            24,
+            PLACES,
             "the records have no instants: write what your server can hold".to_owned(),
         )
     });
@@ -80,15 +86,13 @@ pub fn scenario(report: &Report) -> String {
     writeln!(out, "[defense]\nkind = \"seven\"").ok();
     writeln!(out, "drop_factor = {}\n", drop_factor(report)).ok();
     writeln!(out, "[honest]\n{}", rate(report.arrivals.as_ref())).ok();
-    let best = report.best().and_then(|fit| Some((fit, duration(fit)?)));
-    let usable = best.or_else(|| {
-        let pairs = report
-            .fits
-            .iter()
-            .filter_map(|fit| Some((fit, duration(fit)?)));
-        pairs.into_iter().next()
-    });
-    match usable {
+    // The best that a scenario takes.
+    let mut usable = report
+        .fits
+        .iter()
+        .filter_map(|fit| Some((fit, duration(fit)?)));
+    let usable = usable.next();
+    match &usable {
         Some((_, text)) => writeln!(out, "duration = {text}\n").ok(),
         None => {
             let mean = seconds(report.sample.mean().clamp(MEAN.0, MEAN.1));
@@ -99,18 +103,28 @@ pub fn scenario(report: &Report) -> String {
             .ok()
         }
     };
-    out.push_str("[run]\ntime = \"1h\"\n");
-    if let Some(ring) = report.ring.filter(|ring| *ring > 0.0) {
+    let mean = usable.map_or(report.sample.mean(), |(fit, _)| fit.mean);
+    writeln!(
+        out,
+        "[run]\ntime = \"{}\"",
+        time(report.arrivals.as_ref(), mean)
+    )
+    .ok();
+    if let Some(ring) = report.ring.filter(|ring| *ring > 0.0 && *ring < DAY) {
         writeln!(out, "ring = \"{}\"", seconds(ring)).ok();
     }
     out
 }
 
+/// Calls a second in the busiest hour.
+fn per_second(a: &Arrivals) -> f64 {
+    (a.busy.calls.max(1) as f64 / a.busy.seconds).clamp(RATE.0, RATE.1)
+}
+
 fn rate(arrivals: Option<&Arrivals>) -> String {
     match arrivals {
         Some(a) => {
-            let per_second = a.busy.calls as f64 / a.busy.seconds;
-            // A scenario takes no rate below one in eleven days.
+            let per_second = per_second(a);
             let (value, unit) = if per_second >= 1.0 {
                 (per_second, "s")
             } else {
@@ -125,6 +139,20 @@ fn rate(arrivals: Option<&Arrivals>) -> String {
         None => format!(
             "rate = {{ erlang = {{ blocking = {BLOCKING} }} }}  # the records have no instants"
         ),
+    }
+}
+
+/// An hour, or less where calls are so many that a run would be too large.
+fn time(arrivals: Option<&Arrivals>, mean: f64) -> String {
+    let rate = arrivals.map_or_else(
+        || erlang::load_for(PLACES, BLOCKING) / mean.max(MEAN.0),
+        per_second,
+    );
+    let most = CALLS_MAX / rate;
+    if most >= 3_600.0 {
+        "1h".to_owned()
+    } else {
+        seconds(most)
     }
 }
 
@@ -149,12 +177,6 @@ fn short(value: f64) -> String {
     }
 }
 
-/// The load that so many places carry at [`BLOCKING`].
-#[must_use]
-pub fn carried(places: u32) -> f64 {
-    erlang::load_for(places, BLOCKING)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,7 +186,6 @@ mod tests {
         // At 1%: 15.3 Erlang need 24 places, 4.46 need 10, 84.1 need 100; 0.01 Erlang need one.
         for (erlang, n) in [(15.29, 24), (4.46, 10), (84.06, 100), (0.01, 1), (0.0, 1)] {
             assert_eq!(places(erlang), n, "{erlang}");
-            assert!(carried(n) >= erlang - 0.01);
         }
         assert!(places(15.35) > 24);
     }

@@ -1,10 +1,13 @@
-//! `levee replay RECORDING`.
+//! `levee replay RECORDING [CONFIG]`.
+
+mod what_if;
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
+use indicatif::ProgressBar;
 use levee_proxy::recorder::{Difference, End, EndReason, Replayed, replay};
 use serde::Serialize;
 
@@ -16,6 +19,17 @@ use crate::{output, view};
 pub(crate) struct Args {
     /// The recording, such as events.jsonl
     recording: PathBuf,
+    /// Another defence, to see what it would have done: a live configuration, a scenario, or a file with a [defense] table
+    config: Option<PathBuf>,
+    /// Which front of a live configuration
+    #[arg(long, value_name = "NAME", requires = "config")]
+    front: Option<String>,
+    /// How often another defence is asked, each time with other random numbers
+    #[arg(long, default_value_t = 20, requires = "config", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    runs: u32,
+    /// Seed of the first time
+    #[arg(long, default_value_t = 1, requires = "config")]
+    seed: u64,
 }
 
 #[derive(Serialize)]
@@ -30,13 +44,12 @@ struct Report<'r> {
 }
 
 pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
+    if let Some(config) = &args.config {
+        return what_if::run(args, config, global);
+    }
     let file = args.recording.display();
-    let opened = File::open(&args.recording)
-        .with_context(|| format!("{file}: cannot be opened; check the path"))?;
-    let bytes = opened.metadata().map_or(0, |metadata| metadata.len());
-    let progress = view::bytes_bar(global, bytes);
-    let replayed =
-        replay(BufReader::new(progress.wrap_read(opened))).with_context(|| file.to_string())?;
+    let (reader, progress) = opened(args, global)?;
+    let replayed = replay(reader).with_context(|| file.to_string())?;
     progress.finish_and_clear();
     let same = replayed.first_difference.is_none();
     if global.json {
@@ -53,6 +66,16 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
         output::text(&format!("{file}: {}\n", sentence(&replayed)))?;
     }
     Ok(if same { Answer::Yes } else { Answer::No })
+}
+
+/// The recording, with its progress bar.
+fn opened(args: &Args, global: Global) -> Result<(impl BufRead, ProgressBar)> {
+    let file = args.recording.display();
+    let opened = File::open(&args.recording)
+        .with_context(|| format!("{file}: cannot be opened; check the path"))?;
+    let bytes = opened.metadata().map_or(0, |metadata| metadata.len());
+    let progress = view::bytes_bar(global, bytes);
+    Ok((BufReader::new(progress.wrap_read(opened)), progress))
 }
 
 fn sentence(replayed: &Replayed) -> String {

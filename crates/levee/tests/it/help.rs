@@ -6,6 +6,7 @@ const COMMANDS: &[&[&str]] = &[
     &["run"],
     &["lab"],
     &["replay"],
+    &["fit"],
     &["config"],
     &["config", "check"],
     &["completions"],

@@ -76,3 +76,102 @@ fn a_cut_recording_is_replayed_up_to_the_cut_and_a_damaged_one_is_refused() {
         "{error}"
     );
 }
+
+/// Three calls under no defence: the second comes while the first is up, the third when both are gone.
+const OPEN: &str = r#"{"levee_events":1,"machine":"selective","seed":1,"capacity":1,"config":{"kind":"none"}}
+{"t":0,"in":{"arrive":{"call":1,"source":7}}}
+{"t":0,"out":{"forward":{"call":1}}}
+{"t":1000000000,"in":{"answered":{"call":1}}}
+{"t":2000000000,"in":{"arrive":{"call":2,"source":8}}}
+{"t":2000000000,"out":{"forward":{"call":2}}}
+{"t":3000000000,"in":{"answered":{"call":2}}}
+{"t":9000000000,"in":{"ended":{"call":1}}}
+{"t":11000000000,"in":{"ended":{"call":2}}}
+{"t":20000000000,"in":{"arrive":{"call":3,"source":7}}}
+{"t":20000000000,"out":{"forward":{"call":3}}}
+{"t":25000000000,"in":{"ended":{"call":3}}}
+{"end":"stopped"}
+"#;
+
+fn what_if(recording: &str, config: &str, options: &[&str]) -> (i32, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("events.jsonl"), recording).unwrap();
+    fs::write(folder.path().join("other.toml"), config).unwrap();
+    finished(
+        levee()
+            .current_dir(folder.path())
+            .args(["replay", "events.jsonl", "other.toml"])
+            .args(options),
+    )
+}
+
+#[test]
+fn another_defence_is_asked_about_the_same_calls() {
+    let (status, out, error) = what_if(OPEN, "[defense]\nkind = \"refuse\"\n", &[]);
+    assert_eq!((status, error.as_str()), (0, ""));
+    super::golden("replay-open.txt", &out);
+    let (_, out, _) = what_if(
+        OPEN,
+        "[defense]\nkind = \"refuse\"\n",
+        &["--json", "--runs", "3"],
+    );
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(json["missing"]["whole"], 0);
+    let mean = |column: &str, key: &str| json[column]["figures"][key]["mean"].as_f64().unwrap();
+    for (column, complete, full, not_answered) in [
+        ("recorded", 2.0, 0.0, 1.0),
+        ("again", 2.0, 0.0, 1.0),
+        ("other", 1.0, 1.0, 1.0),
+    ] {
+        let found = ["complete", "refused_full", "not_answered"].map(|key| mean(column, key));
+        assert_eq!(found, [complete, full, not_answered], "{column}");
+    }
+    assert_eq!(json["other"]["moved"]["complete"]["refused"], 1.0);
+    assert_eq!(json["other"]["sources"][1]["refused"], 1.0);
+    assert_eq!(mean("other", "exact_verdicts"), 3.0);
+}
+
+#[test]
+fn what_a_recording_does_not_tell_is_said() {
+    // The second call was refused; its length is drawn from the first.
+    let text = RECORDING.replace(
+        "{\"end\"",
+        "{\"t\":1600000000,\"in\":{\"answered\":{\"call\":1}}}\n{\"t\":1700000000,\"in\":{\"ended\":{\"call\":1}}}\n{\"t\":9000000000,\"deadline\":true}\n{\"end\"",
+    );
+    let scenario = "[service]\ncapacity = 2\n[defense]\nkind = \"refuse\"\n";
+    let (status, out, error) = what_if(&text, scenario, &[]);
+    assert_eq!((status, error.as_str()), (0, ""));
+    super::golden("replay-assumed.txt", &out);
+}
+
+#[test]
+fn a_defence_that_cannot_be_asked_is_refused_with_its_place() {
+    for (config, options, says) in [
+        (
+            "[defense]\nkind = \"sven\"\n",
+            &[][..],
+            "other.toml:2:8: `defense.kind`",
+        ),
+        (
+            "[defense]\nkind = \"seven\"\nround = \"0s\"\n",
+            &[][..],
+            "other.toml:3:",
+        ),
+        (
+            "[defence]\nkind = \"seven\"\n",
+            &[][..],
+            "neither [[sip]] nor [defense]",
+        ),
+        ("x", &[][..], "other.toml:1:"),
+        ("[[sip]]\nname = \"a\"\n", &[][..], "other.toml:"),
+        (
+            "[defense]\nkind = \"seven\"\n",
+            &["--runs", "0"][..],
+            "--runs",
+        ),
+    ] {
+        let (status, out, error) = what_if(OPEN, config, options);
+        assert_eq!((status, out.as_str()), (2, ""), "{config}");
+        assert!(error.contains(says), "{config}: {error}");
+    }
+}
