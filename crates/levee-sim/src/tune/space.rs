@@ -12,10 +12,13 @@ const ALPHA: (f64, f64) = (0.2, 8.0);
 /// Age, in mean calls, at which the exponential is as large as `waiting` (roulette; the paper's is 1.52), or at which a long call is given up
 /// before a short one (tournament).
 const TURN: (f64, f64) = (0.5, 8.0);
-/// What a round and a mean call may be in a configuration.
+/// What a round may be in a configuration, in seconds.
 const SPAN: (f64, f64) = (0.001, 3_600.0);
 /// Digits of what is tried, and so of what is printed: runs do not tell finer ones apart.
 const DIGITS: i32 = 3;
+
+/// This near to an end is at the end: half of the least step that a search makes sense with.
+const EDGE: f64 = 0.015;
 
 /// How a victim is chosen; each has its own coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +68,7 @@ impl Space {
     pub fn at(&self, family: Family, place: &[f64]) -> Config {
         let x = |i: usize| place.get(i).copied().unwrap_or(0.5);
         let mean = self.mean();
-        let round = (mean * log_scale(ROUND, x(0))).clamp(SPAN.0, SPAN.1);
+        let round = mean * log_scale(self.rounds(), x(0));
         let round = Span::from_secs_f64(rounded(round)).unwrap_or(self.base.round);
         let usual = DropFactor {
             mean_call: self.base.drop_factor.mean_call,
@@ -112,7 +115,7 @@ impl Space {
     #[must_use]
     pub fn place(&self, config: &Config) -> (Family, Vec<f64>) {
         let d = &config.drop_factor;
-        let round = share_of(ROUND, config.round.as_secs_f64() / self.mean());
+        let round = share_of(self.rounds(), config.round.as_secs_f64() / self.mean());
         match config.strategy {
             Strategy::Uniform => (Family::Uniform, vec![round]),
             Strategy::Roulette => {
@@ -140,6 +143,27 @@ impl Space {
                 (Family::Tournament, place)
             }
         }
+    }
+
+    /// The keys in which a defence stands at the end of what is searched, so that better ones may lie beyond.
+    #[must_use]
+    pub fn edges(&self, config: &Config) -> Vec<&'static str> {
+        let (family, place) = self.place(config);
+        let keys: &[&str] = match family {
+            Family::Uniform => &["round"],
+            Family::Roulette => &["round", "in_call", "alpha", "scale"],
+            // All sizes that there can be are searched, and both orders.
+            Family::Tournament => &["round"],
+        };
+        let each = keys.iter().zip(place);
+        let edge = each.filter(|(_, x)| !(EDGE..=1.0 - EDGE).contains(x));
+        edge.map(|(key, _)| *key).collect()
+    }
+
+    /// In mean calls, as far as a configuration takes them.
+    fn rounds(&self) -> (f64, f64) {
+        let (low, high) = (SPAN.0 / self.mean(), SPAN.1 / self.mean());
+        (ROUND.0.clamp(low, high), ROUND.1.clamp(low, high))
     }
 
     fn mean(&self) -> f64 {

@@ -97,7 +97,7 @@ fn grid(family: Family) -> Vec<Vec<f64>> {
 #[test]
 fn every_place_is_a_defence_that_can_be_run_and_is_found_again() {
     for capacity in [1, 2, 24, 100_000] {
-        for mean_ms in [1, 100, 5_000, 90_000_000] {
+        for mean_ms in [1, 100, 5_000, 90_000_000, 31_000_000_000] {
             let mut base = Config::default();
             base.drop_factor.mean_call = Span::from_millis(mean_ms);
             let space = Space::new(base, capacity);
@@ -129,6 +129,25 @@ fn the_papers_defence_has_a_place_of_its_own() {
     assert_eq!(again.round, Config::default().round);
     assert_eq!((d.waiting, d.in_call), (paper.waiting, paper.in_call));
     assert_eq!((d.alpha, d.scale), (paper.alpha, paper.scale));
+}
+
+#[test]
+fn edges_are_told() {
+    let space = Space::new(Config::default(), 24);
+    for (family, place, expect) in [
+        (Family::Uniform, &[0.0][..], &["round"][..]),
+        (Family::Uniform, &[0.03][..], &[][..]),
+        (
+            Family::Roulette,
+            &[0.5, 0.0, 1.0, 0.0][..],
+            &["in_call", "alpha", "scale"][..],
+        ),
+        (Family::Roulette, &[1.0, 0.5, 0.5, 0.5][..], &["round"][..]),
+        (Family::Tournament, &[0.5, 1.0, 1.0][..], &[][..]),
+    ] {
+        let config = space.at(family, place);
+        assert_eq!(space.edges(&config), expect, "{config:?}");
+    }
 }
 
 #[test]

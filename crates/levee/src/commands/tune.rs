@@ -27,6 +27,9 @@ pub(crate) struct Args {
     /// Largest share of honest calls that may be cut short, at each point
     #[arg(long, value_name = "SHARE", value_parser = share)]
     cut_max: Option<f64>,
+    /// Hold the winner against this lane, instead of the best of the scenario's own
+    #[arg(long, value_name = "LANE")]
+    against: Option<String>,
     /// Defences of the first screening, beside the scenario's own
     #[arg(long, value_name = "COUNT", default_value_t = 96, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     candidates: u32,
@@ -110,16 +113,18 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
     }
     let file = args.scenario.display().to_string();
     let task = Task::of(&scenario).with_context(|| file.clone())?;
+    let against = args.against(&task)?;
     let view = CheckView::new(global);
     let stop = signals::stop_flag()?;
     let threads = args.threads.unwrap_or_else(super::check::processors);
     let judge = Judge::new(&scenario, &task, args.cut_max, threads, &stop, &view);
-    let found = args.search(&scenario.seed, &task, &judge)?;
+    let found = args.search(scenario.seed, &task, &judge)?;
     let interrupted = stop.load(Ordering::Relaxed);
     let hurry = if interrupted { HURRY } else { 1 };
+    let baseline = &task.own[against.unwrap_or(found.best_given)];
     let fresh = judge.fresh(
         &found.best,
-        &task.own[found.best_given].1,
+        &baseline.1,
         args.confidence.unwrap_or(scenario.check.confidence),
         (args.fresh_runs / hurry).max(2),
     )?;
@@ -128,6 +133,7 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
         file,
         seed: scenario.seed,
         task: &task,
+        baseline,
         found,
         fresh,
         cut_max: args.cut_max,
@@ -147,7 +153,23 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
 }
 
 impl Args {
-    fn search(&self, seed: &u64, task: &Task, judge: &Judge<'_>) -> Result<Found<Config>> {
+    /// Which of the scenario's own defences the winner is to be held against.
+    fn against(&self, task: &Task) -> Result<Option<usize>> {
+        let Some(lane) = &self.against else {
+            return Ok(None);
+        };
+        let at = task.own.iter().position(|(name, _)| name == lane);
+        if at.is_none() {
+            let names: Vec<&str> = task.own.iter().map(|(name, _)| name.as_str()).collect();
+            bail!(
+                "--against {lane}: no such lane of kind seven; there are {}",
+                names.join(", ")
+            );
+        }
+        Ok(at)
+    }
+
+    fn search(&self, seed: u64, task: &Task, judge: &Judge<'_>) -> Result<Found<Config>> {
         let boxes = Boxes::new(task.space());
         let given: Vec<_> = task.own.iter().map(|(_, own)| boxes.given(own)).collect();
         let points = task.attacks.len() as u64;
@@ -155,7 +177,7 @@ impl Args {
             candidates: self.candidates as usize,
             runs: SCREENING,
             runs_max: self.max_runs.map_or(u64::MAX, |runs| runs / points),
-            seed: *seed,
+            seed,
         };
         let end = judge::deadline(self.time_budget);
         let mut scores = |defenses: &[Config], runs| judge.scores(defenses, runs, end);

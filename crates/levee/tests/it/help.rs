@@ -7,6 +7,7 @@ const COMMANDS: &[&[&str]] = &[
     &["lab"],
     &["replay"],
     &["fit"],
+    &["tune"],
     &["config"],
     &["config", "check"],
     &["completions"],

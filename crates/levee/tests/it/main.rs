@@ -7,6 +7,7 @@ mod help;
 mod lab;
 mod replay;
 mod run;
+mod tune;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

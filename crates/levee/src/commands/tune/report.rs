@@ -30,6 +30,8 @@ pub(super) struct Outcome<'a> {
     pub(super) file: String,
     pub(super) seed: u64,
     pub(super) task: &'a Task,
+    /// The own defence that the winner is held against, by name.
+    pub(super) baseline: &'a (String, Config),
     pub(super) found: Found<Config>,
     pub(super) fresh: Fresh,
     pub(super) cut_max: Option<f64>,
@@ -140,7 +142,7 @@ impl<'o> Document<'o> {
             }),
             cut: Most::of(points),
         };
-        let (own, baseline) = &task.own[found.best_given];
+        let (own, baseline) = outcome.baseline;
         let of_own = task.own.iter().find(|(_, config)| *config == found.best);
         let winner = defense(
             of_own.map(|(name, _)| name.as_str()),
@@ -237,8 +239,11 @@ impl<'o> Document<'o> {
         let Some(difference) = &self.difference else {
             return format!("none of them was better than {own} of the scenario: keep it");
         };
+        let breaks = |cap: f64| self.baseline.cut.low > cap;
         let means = if difference.low > 0.0 {
             "the winner is better"
+        } else if self.cut_max.is_some_and(breaks) {
+            "the price of the cap, which the other breaks"
         } else if difference.high < 0.0 {
             "the winner was lucky in the search, and is worse: keep what you have"
         } else {
@@ -289,6 +294,17 @@ impl Outcome<'_> {
             };
             warnings.push(format!(
                 "the search was stopped {why}: there may be better ones"
+            ));
+        }
+        let edges = if found.given {
+            Vec::new()
+        } else {
+            task.space().edges(&found.best)
+        };
+        if !edges.is_empty() {
+            warnings.push(format!(
+                "the winner is at the end of what is searched in {}: better ones may lie beyond",
+                edges.join(", ")
             ));
         }
         let fresh = self.fresh.winner.iter().chain(&self.fresh.own).flatten();
@@ -410,7 +426,7 @@ mod tests {
         ] {
             let defense = Config {
                 strategy,
-                round: levee_policy::Span::from_micros(12_300),
+                round: levee_policy::Span::from_nanos(12_300_000),
                 drop_factor: DropFactor {
                     scale: 1.23e-7,
                     ..DropFactor::default()
