@@ -6,7 +6,8 @@
 //! 1. *Screen*: candidates spread over the boxes (a Latin hypercube) get a few runs each. The best third goes on with three times the runs, and so on
 //!    (successive halving: Jamieson and Talwalkar, AISTATS 2016; here by thirds), until few are left.
 //! 2. *Refine*: from the best few, each coordinate is changed by a step up and down (pattern search: Hooke and Jeeves, JACM 8, 1961). The best
-//!    neighbour becomes the new middle; when none is better, the step is halved.
+//!    neighbour becomes the new middle. When none is better, the step is halved. But first, at the border of what must be kept, where all coordinates may lead out or
+//!    down, it is made along some axes that are turned at random (as in mesh adaptive direct search: Audet and Dennis, SIAM J. Optim. 17, 2006).
 //! 3. *Choose*: the best few of all, and all that were given, get four times as many runs. The best is the winner.
 //!
 //! The winner is partly lucky: its score is too good on average. Judge it again on runs that the search has not seen before telling anyone.
@@ -26,8 +27,10 @@ const MIDDLES: usize = 3;
 const STEP: f64 = 0.125;
 /// Last step of the refinement: finer differences in a logarithmic range are below what runs can tell.
 const STEP_MIN: f64 = 0.03;
-/// Rounds of refinement at most; the steps alone would end it after a handful more than there are moves.
+/// Rounds of refinement at most; without moves the steps end it after six.
 const ROUNDS_MAX: usize = 24;
+/// Times that the axes are turned at a border before the step is halved (our choice: one of some directions goes along the border).
+const TURNS: u64 = 4;
 /// Candidates that are chosen from, beside those that were given; the screening leaves as many.
 const FINALISTS: usize = 6;
 /// How many times the runs of the refinement the choice takes.
@@ -212,6 +215,10 @@ struct Search<'s, 'j, S: Space, E> {
 struct Middle<C> {
     entry: Entry<C>,
     step: f64,
+    /// How often the axes have been turned since the last move or the last step.
+    turned: u64,
+    /// Of how they are turned; another one each time.
+    seed: u64,
 }
 
 impl<S: Space, E> Search<'_, '_, S, E> {
@@ -317,11 +324,13 @@ impl<S: Space, E> Search<'_, '_, S, E> {
                 }
             }
         }
-        let middle = |entry: &Entry<S::Candidate>| Middle {
+        let middle = |(nth, entry): (u64, &Entry<S::Candidate>)| Middle {
             entry: entry.clone(),
             step: STEP,
+            turned: 0,
+            seed: self.plan.seed.wrapping_add(nth << 32),
         };
-        chosen.into_iter().map(middle).collect()
+        (0..).zip(chosen).map(middle).collect()
     }
 
     fn given_entries(&self) -> Vec<Entry<S::Candidate>> {
@@ -402,10 +411,12 @@ impl<C: Clone + PartialEq> Middle<C> {
             return Vec::new();
         };
         let mut all = Vec::new();
-        for i in 0..place.at.len() {
-            for change in [self.step, -self.step] {
+        for axis in self.axes(place.at.len()) {
+            for step in [self.step, -self.step] {
                 let mut next = place.clone();
-                next.at[i] = (next.at[i] + change).clamp(0.0, 1.0);
+                for (x, along) in next.at.iter_mut().zip(&axis) {
+                    *x = (*x + step * along).clamp(0.0, 1.0);
+                }
                 if next != *place {
                     all.push(next);
                 }
@@ -414,15 +425,40 @@ impl<C: Clone + PartialEq> Middle<C> {
         all
     }
 
-    /// Goes to the best neighbour if that is better, or else looks closer.
+    /// Those of the coordinates; or these, mirrored in a plane at random (Householder), which leaves them at right angles.
+    fn axes(&self, dimensions: usize) -> Vec<Vec<f64>> {
+        let normal: Vec<f64> = (0..dimensions as u64)
+            .map(|i| 2.0 * unit(self.seed, i) - 1.0)
+            .collect();
+        let square: f64 = normal.iter().map(|x| x * x).sum();
+        let turned = self.turned > 0 && square > 0.0;
+        let axis = |i: usize| {
+            let entry = |(j, n): (usize, &f64)| {
+                let own = if i == j { 1.0 } else { 0.0 };
+                own - if turned {
+                    2.0 * normal[i] * n / square
+                } else {
+                    0.0
+                }
+            };
+            normal.iter().enumerate().map(entry).collect()
+        };
+        (0..dimensions).map(axis).collect()
+    }
+
+    /// Goes to the best neighbour if that is better, or else looks another way, or closer.
     fn go(&mut self, space: &impl Space<Candidate = C>, ranked: &[Entry<C>]) {
         let mut best: Option<(Place, &Entry<C>)> = None;
+        // What is better but for the border.
+        let mut blocked = self.turned > 0;
         for place in self.neighbours() {
             let candidate = space.at(&place);
             let found = ranked.iter().find(|entry| entry.candidate == candidate);
             let Some(found) = found else {
                 continue;
             };
+            let higher = found.score.value > self.entry.score.value;
+            blocked |= higher && found.score.excess > 0.0;
             let bar = best.as_ref().map_or(&self.entry.score, |(_, b)| &b.score);
             if found.score.beats(bar) {
                 best = Some((place, found));
@@ -434,8 +470,16 @@ impl<C: Clone + PartialEq> Middle<C> {
                     place: Some(place),
                     ..found.clone()
                 };
+                self.turned = 0;
             }
-            None => self.step /= 2.0,
+            None if blocked && self.turned < TURNS => {
+                self.turned += 1;
+                self.seed = self.seed.wrapping_add(1);
+            }
+            None => {
+                self.turned = 0;
+                self.step /= 2.0;
+            }
         }
     }
 }

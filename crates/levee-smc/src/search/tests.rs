@@ -118,6 +118,36 @@ fn what_must_be_kept_is_kept() {
 }
 
 #[test]
+fn the_border_of_what_must_be_kept_is_followed() {
+    // On the border x0 + x1 = 1 each coordinate leads out or down; its best end is 2.
+    for seed in 0..8 {
+        let score = |place: &Place, _: u64| Score {
+            value: if place.family == 0 {
+                2.0 * place.at[0] + place.at[1]
+            } else {
+                0.0
+            },
+            excess: if place.family == 0 {
+                place.at[0] + place.at[1] - 1.0
+            } else {
+                0.0
+            },
+        };
+        let found = found(
+            &Plan {
+                seed,
+                candidates: 24,
+                ..PLAN
+            },
+            &[middle_of(0)],
+            score,
+        );
+        let value = 2.0 * found.best.at[0] + found.best.at[1];
+        assert!(value > 1.85, "{seed}: {value}");
+    }
+}
+
+#[test]
 fn when_all_break_it_the_least_breach_wins() {
     let score = |place: &Place, _: u64| Score {
         value: place.at[0],
