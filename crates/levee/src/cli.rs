@@ -45,7 +45,7 @@ pub(crate) enum Command {
     Lab(lab::Args),
     /// Predict by statistical model checking what a scenario would give
     Check(check::Args),
-    /// Replay a live recording and compare the verdicts
+    /// Replay a live recording and compare the verdicts, with its own defence or with another
     Replay(replay::Args),
     /// Fit call records to a law of durations, and give the settings that follow
     Fit(fit::Args),
