@@ -189,7 +189,6 @@ impl How {
             precision: precision.or(check.precision.map(questions::precision)),
             simultaneous: 1,
             threads: self.threads(),
-            ..Settings::default()
         }
     }
 

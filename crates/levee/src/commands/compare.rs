@@ -243,12 +243,12 @@ fn measure(
         observables: runs.observables(),
         samples: runs.samples(),
     };
-    let Asking {
+    // The model has answered it: only names can be missing here.
+    let Ok(Asking {
         measure, targets, ..
-    } = match questions::compile(std::slice::from_ref(query), scenario, offer) {
-        Ok(asking) => asking,
-        // The model has answered it: only names can be missing here.
-        Err(_) => return Ok(Err("the lab does not measure what it names".to_owned())),
+    }) = questions::compile(std::slice::from_ref(query), scenario, offer)
+    else {
+        return Ok(Err("the lab does not measure what it names".to_owned()));
     };
     let settings = Settings {
         runs: Runs::Fixed(runs.len() as u64),
