@@ -287,10 +287,7 @@ impl Entry {
         if answer.full {
             return Need::Done;
         }
-        let goal = match precision {
-            Precision::Absolute(half) => half,
-            Precision::Relative(part) => part * answer.estimate.abs(),
-        };
+        let goal = precision.goal(answer.estimate);
         let half = answer.interval.half();
         if !(half.is_finite() && goal > 0.0) {
             return Need::Unknown;
@@ -455,6 +452,10 @@ fn check_precision(precision: Precision) -> Result<(), String> {
             "a relative precision of {part}: it is a part of the estimate, between 0 and 1, both left out; 0.05 is 5%"
         )),
         Precision::Absolute(_) | Precision::Relative(_) => Ok(()),
+        Precision::Either { absolute, relative } => {
+            check_precision(Precision::Absolute(absolute))?;
+            check_precision(Precision::Relative(relative))
+        }
     }
 }
 

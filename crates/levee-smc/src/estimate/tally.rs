@@ -19,6 +19,7 @@ const GROWTH_MAX: u64 = 2;
 pub(crate) struct Tally {
     runs: Runs,
     simultaneous: u32,
+    batch: u64,
     done: u64,
     entries: Vec<Entry>,
     stores: Vec<Store>,
@@ -54,6 +55,7 @@ impl Tally {
         Ok(Self {
             runs: settings.runs,
             simultaneous: settings.simultaneous,
+            batch: settings.batch.get(),
             done: 0,
             entries,
             stores,
@@ -93,8 +95,16 @@ impl Tally {
             until: (until > self.done).then_some(until),
             forecast,
         };
+        // Looks are at whole batches, but for the last one.
+        let batches = |runs: u64| match self.runs {
+            Runs::Fixed(_) => runs,
+            Runs::Sequential { max, .. } => runs
+                .div_ceil(self.batch)
+                .saturating_mul(self.batch)
+                .min(max),
+        };
         if self.done < min {
-            return until(min, min);
+            return until(batches(min), min);
         }
         let n = self.done;
         let mut forecast = n as f64;
@@ -115,7 +125,7 @@ impl Tally {
         let forecast = if known { forecast.ceil() as u64 } else { max };
         let least = (n as f64 * GROWTH_MIN).ceil() as u64;
         let goal = forecast.clamp(least, n.saturating_mul(GROWTH_MAX));
-        until(goal.min(max), forecast.clamp(n, max))
+        until(batches(goal.min(max)), forecast.clamp(n, max))
     }
 
     /// The answers, if the runs end here because of `halted`, or because it is enough.
@@ -188,6 +198,9 @@ fn shortfall(entry: &Entry, answer: &Answer, need: Need) -> Option<String> {
         }
         Some(Precision::Relative(part)) => {
             format!("precision {part} of the estimate is not reached")
+        }
+        Some(Precision::Either { absolute, relative }) => {
+            format!("precision {absolute}, or {relative} of the estimate, is not reached")
         }
         None => return None,
     };

@@ -1,6 +1,6 @@
 //! What is to be estimated, and how well.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 
 use serde::Serialize;
 
@@ -168,6 +168,24 @@ pub enum Precision {
     Absolute(f64),
     /// Half its width is at most this part of the estimate.
     Relative(f64),
+    /// Half its width is at most the one or the other, whichever is more: absolute where the estimate is small, relative where it is large.
+    Either {
+        /// As [`Precision::Absolute`].
+        absolute: f64,
+        /// As [`Precision::Relative`].
+        relative: f64,
+    },
+}
+
+impl Precision {
+    /// What half the width may be, with such an estimate.
+    pub(crate) fn goal(self, estimate: f64) -> f64 {
+        match self {
+            Self::Absolute(half) => half,
+            Self::Relative(part) => part * estimate.abs(),
+            Self::Either { absolute, relative } => absolute.max(relative * estimate.abs()),
+        }
+    }
 }
 
 /// How many runs are made.
@@ -205,6 +223,8 @@ pub struct Settings {
     pub precision: Option<Precision>,
     /// How many intervals are to hold at once (Bonferroni): each gets its error probability divided by this. 1: each on its own.
     pub simultaneous: u32,
+    /// Runs between two looks at the intervals are whole multiples of this. 1: whatever the runs so far suggest.
+    pub batch: NonZeroU64,
     /// Threads. The results do not depend on it.
     pub threads: NonZeroUsize,
 }
@@ -216,6 +236,7 @@ impl Default for Settings {
             confidence: 0.95,
             precision: None,
             simultaneous: 1,
+            batch: NonZeroU64::MIN,
             threads: NonZeroUsize::MIN,
         }
     }

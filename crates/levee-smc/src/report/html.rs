@@ -161,11 +161,12 @@ fn rows(out: &mut String, panel: &Panel<'_>, x: Option<&str>, query: &str) {
         write!(out, "<th scope=\"col\">{}</th>", escape(lane)).ok();
     }
     out.push_str("</tr></thead>\n<tbody>\n");
+    let digits = table::digits_of(panel, query);
     for (row, value) in panel.rows.iter().enumerate() {
         let label = value.map(ToString::to_string).unwrap_or_default();
         write!(out, "<tr><td>{}</td>", escape(&label)).ok();
         for lane in 0..panel.lanes.len() {
-            let cell = table::cell(panel.answer(row, lane, query));
+            let cell = table::cell(panel.answer(row, lane, query), digits);
             write!(out, "<td>{}</td>", escape(&cell).replace('\n', "<br/>")).ok();
         }
         out.push_str("</tr>\n");

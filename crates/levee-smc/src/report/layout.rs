@@ -33,6 +33,12 @@ impl<'r> Panel<'r> {
         let answers = self.cells.get(&(row, lane))?;
         answers.iter().find(|a| a.estimate.name == query)
     }
+
+    /// All answers to a query.
+    pub(super) fn answers<'q>(&'q self, query: &'q str) -> impl Iterator<Item = &'r Answer> + 'q {
+        let cells = self.cells.keys();
+        cells.filter_map(move |(row, lane)| self.answer(*row, *lane, query))
+    }
 }
 
 impl<'r> Layout<'r> {
