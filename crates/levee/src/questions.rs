@@ -57,7 +57,7 @@ pub(crate) fn compile<'a>(
     for query in queries {
         let before = asking.measure.asked().len();
         if let Err(problem) = ask(&mut asking.measure, query, end) {
-            problems.push(problem);
+            problems.push(*problem);
             continue;
         }
         let added: Vec<_> = asking
@@ -78,7 +78,7 @@ pub(crate) fn compile<'a>(
                 _ => format!("{}: {}", query.name, target.name),
             };
             if let Err(problem) = adjust(&mut target, query, &scenario.check) {
-                problems.push(problem);
+                problems.push(*problem);
                 break;
             }
             if !asked.remark.is_empty() {
@@ -93,7 +93,7 @@ pub(crate) fn compile<'a>(
     Ok(asking)
 }
 
-fn ask(questions: &mut Questions<'_>, query: &Query, end: Duration) -> Result<(), Problem> {
+fn ask(questions: &mut Questions<'_>, query: &Query, end: Duration) -> Result<(), Box<Problem>> {
     let constants = BTreeMap::new();
     let outside = Outside {
         constants: &constants,
@@ -117,9 +117,9 @@ fn ask(questions: &mut Questions<'_>, query: &Query, end: Duration) -> Result<()
         Asked::QuantileOfSamples { samples, q } => {
             let formula = format!("quantile({q}, {})", samples.text);
             // Its own words are the sample's name alone.
-            return questions
-                .formula(name, &formula, outside)
-                .map_err(|error| samples.problem(0, error.found, error.expected, error.remedy));
+            return questions.formula(name, &formula, outside).map_err(|error| {
+                Box::new(samples.problem(0, error.found, error.expected, error.remedy))
+            });
         }
         Asked::Steady { formula, steady } => {
             let text = steady_form(&formula.text, steady, end);
@@ -127,7 +127,7 @@ fn ask(questions: &mut Questions<'_>, query: &Query, end: Duration) -> Result<()
             (formula, asked.map_err(without_opening))
         }
     };
-    asked.map_err(|error| problem(text, error))
+    asked.map_err(|error| Box::new(problem(text, error)))
 }
 
 /// What the checker calls it; see docs/queries.md.
@@ -173,17 +173,19 @@ fn problem(text: &Text, error: QueryError) -> Problem {
 }
 
 /// What the tables of the scenario say about how it is answered.
-fn adjust(target: &mut Target, query: &Query, check: &Check) -> Result<(), Problem> {
+fn adjust(target: &mut Target, query: &Query, check: &Check) -> Result<(), Box<Problem>> {
     target.confidence = query.confidence;
     if let Some(precision) = query.precision {
         target.precision = Some(self::precision(precision));
     }
     let method = query.method.or(check.method);
-    let refused = |found: &str, expected: &str| Problem {
-        place: query.place.clone(),
-        found: format!("{found} by the method {}", method_name(method)),
-        expected: expected.to_owned(),
-        remedy: "take `method` out, or put it into the [[query]] that it suits".to_owned(),
+    let refused = |found: &str, expected: &str| {
+        Box::new(Problem {
+            place: query.place.clone(),
+            found: format!("{found} by the method {}", method_name(method)),
+            expected: expected.to_owned(),
+            remedy: "take `method` out, or put it into the [[query]] that it suits".to_owned(),
+        })
     };
     match (&mut target.kind, &query.asked) {
         (Kind::Hypothesis { .. }, Asked::QuantileOfFormula { .. }) => {
@@ -213,12 +215,12 @@ fn adjust(target: &mut Target, query: &Query, check: &Check) -> Result<(), Probl
             };
         }
         (Kind::Ratio { .. }, Asked::QuantileOfFormula { .. }) => {
-            return Err(Problem {
+            return Err(Box::new(Problem {
                 place: query.place.clone(),
                 found: "a quantile of a ratio of means".to_owned(),
                 expected: "a formula with one value for each run".to_owned(),
                 remedy: "write `(a) / (b) + 0` for the ratio of each run".to_owned(),
-            });
+            }));
         }
         (
             Kind::Hypothesis {

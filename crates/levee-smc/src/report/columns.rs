@@ -63,6 +63,9 @@ pub fn columns(report: &Report) -> Vec<Column> {
         numbers("measured_low", &|a| real(a).map(|m| m.low)),
         numbers("measured_high", &|a| real(a).map(|m| m.high)),
         numbers("gap", &|a| a.real.as_ref()?.gap),
+        numbers("same_runs", &|a| {
+            Some(a.real.as_ref()?.same_runs.as_ref()?.estimate)
+        }),
     ]);
     columns
 }

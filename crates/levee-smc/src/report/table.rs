@@ -139,6 +139,9 @@ pub(super) fn cell(answer: Option<&Answer>, digits: usize) -> String {
             let out = answer.real.as_ref().and_then(|r| r.within) == Some(false);
             let mark = if out { " *" } else { "" };
             write!(text, "\ngap {gap:+.digits$}{mark}").ok();
+            if let Some(same) = answer.real.as_ref().and_then(|r| r.same_runs.as_ref()) {
+                write!(text, "\nsame runs {:+.digits$}", same.gap).ok();
+            }
         }
     }
     text
@@ -229,7 +232,8 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     if answers().any(|a| a.real.is_some()) {
         notes.push(
-            "live: measured by real runs; gap: measured less predicted; *: more than both intervals leave open"
+            "live: measured by real runs; gap: measured less predicted; *: more than both intervals leave open; \
+             same runs: measured less what the model says to the very same calls"
                 .to_owned(),
         );
     }

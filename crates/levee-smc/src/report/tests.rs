@@ -81,8 +81,11 @@ complete, honest.duration = exponential
 fn json_has_the_documented_shape() {
     let mut report = report();
     report.points.truncate(1);
-    report.points[0].queries[0] =
-        Answer::compared(estimate("complete", 0.5), &estimate("complete", 0.505));
+    report.points[0].queries[0] = Answer::compared(
+        estimate("complete", 0.5),
+        &estimate("complete", 0.505),
+        Some(0.51),
+    );
     let json = serde_json::to_value(&report).unwrap();
     let point = &json["points"][0];
     assert_eq!(point["at"]["attack.share"], 0.17);
@@ -92,6 +95,7 @@ fn json_has_the_documented_shape() {
     assert_eq!(query["stopped"], "precision");
     assert_eq!(query["measured"]["estimate"], 0.505);
     assert_eq!(query["within"], true);
+    assert_eq!(query["same_runs"]["estimate"], 0.51);
     let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
     assert_eq!(
         keys,
@@ -110,10 +114,10 @@ fn json_has_the_documented_shape() {
 fn gaps_are_held_against_both_intervals() {
     // Halves of 0.01 each leave 0.0141 open.
     for (measured, within) in [(0.514, true), (0.515, false), (0.486, true), (0.485, false)] {
-        let answer = Answer::compared(estimate("q", 0.5), &estimate("q", measured));
+        let answer = Answer::compared(estimate("q", 0.5), &estimate("q", measured), None);
         assert_eq!(answer.real.unwrap().within, Some(within), "{measured}");
     }
-    let nothing = Answer::compared(estimate("q", 0.5), &estimate("q", f64::NAN));
+    let nothing = Answer::compared(estimate("q", 0.5), &estimate("q", f64::NAN), None);
     assert_eq!(nothing.real.unwrap().within, None);
 }
 
@@ -127,11 +131,11 @@ fn csv_has_a_line_for_each_answer() {
     assert_eq!(
         lines.next().unwrap(),
         "lane,attack.share,honest.duration,defense.strategy,query,estimate,low,high,confidence,runs,method,stopped,verdict,\
-         measured,measured_low,measured_high,gap"
+         measured,measured_low,measured_high,gap,same_runs"
     );
     assert_eq!(
         lines.next().unwrap(),
-        "\"a, \"\"b\"\"\",0.17,exponential,uniform,complete,0.27,,0.28,0.99,1000,ratio,precision,,,,,"
+        "\"a, \"\"b\"\"\",0.17,exponential,uniform,complete,0.27,,0.28,0.99,1000,ratio,precision,,,,,,"
     );
     assert_eq!(lines.count(), 7);
 }
