@@ -189,21 +189,21 @@ fn adjust(target: &mut Target, query: &Query, check: &Check) -> Result<(), Box<P
     };
     match (&mut target.kind, &query.asked) {
         (Kind::Hypothesis { .. }, Asked::QuantileOfFormula { .. }) => {
-            return Err(Problem {
+            return Err(Box::new(Problem {
                 place: query.place.clone(),
                 found: "a quantile of a hypothesis".to_owned(),
                 expected: "a formula with one value for each run".to_owned(),
                 remedy: "take `quantile` out, or the bound".to_owned(),
-            });
+            }));
         }
         // Without brackets a comparison is made in each run, and has a probability instead of a verdict.
         (kind, Asked::Hypothesis(text)) if !matches!(kind, Kind::Hypothesis { .. }) => {
-            return Err(text.problem(
+            return Err(Box::new(text.problem(
                 0,
                 "no bound on a probability or a mean: this is compared run by run".to_owned(),
                 "`P[ … ] >= 0.9`, `E[ … ] <= 20` or `E[a] / E[b] >= 0.9`".to_owned(),
                 "put what is averaged into E[ … ], or call it `formula` for the probability that it is so in a run".to_owned(),
-            ));
+            )));
         }
         (
             Kind::Mean { column } | Kind::Probability { column, .. },

@@ -65,11 +65,11 @@ fn introduction(out: &mut String, report: &Report) {
 }
 
 fn chart(panel: &Panel<'_>, x: Option<&str>, query: &str) -> Chart {
-    let title = if panel.title.is_empty() {
-        query
-    } else {
-        &panel.title
-    };
+    let title = &panel.title;
+    let over = x.unwrap_or("lanes");
+    let about = [query, title, over].map(str::to_owned);
+    let about = about.into_iter().filter(|part| !part.is_empty());
+    let about = about.collect::<Vec<_>>().join(", ");
     let marks = |lane: usize, of: fn(&Answer) -> Option<Mark>| -> Vec<(usize, Mark)> {
         let all = 0..panel.rows.len();
         all.filter_map(|row| Some((row, of(panel.answer(row, lane, query)?)?)))
@@ -78,6 +78,7 @@ fn chart(panel: &Panel<'_>, x: Option<&str>, query: &str) -> Chart {
     match x {
         Some(x) => Chart {
             title: title.to_owned(),
+            about,
             x_label: x.to_owned(),
             ticks: panel.rows.iter().map(|row| tick(*row)).collect(),
             series: panel
@@ -94,7 +95,8 @@ fn chart(panel: &Panel<'_>, x: Option<&str>, query: &str) -> Chart {
         // Lanes stand along the axis, each with a colour of its own.
         None => Chart {
             title: title.to_owned(),
-            x_label: "lane".to_owned(),
+            about,
+            x_label: String::new(),
             ticks: panel
                 .lanes
                 .iter()
@@ -150,10 +152,13 @@ fn tick(value: Option<&Coordinate>) -> Tick {
 }
 
 fn rows(out: &mut String, panel: &Panel<'_>, x: Option<&str>, query: &str) {
+    out.push_str("<figure class=\"wide\">\n");
+    if !panel.title.is_empty() {
+        writeln!(out, "<h2>{}</h2>", escape(&panel.title)).ok();
+    }
     write!(
         out,
-        "<figure class=\"wide\">\n<h2>{}</h2>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">{}</th>",
-        escape(&[query, panel.title.as_str()].join(" ")),
+        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">{}</th>",
         escape(x.unwrap_or(""))
     )
     .ok();

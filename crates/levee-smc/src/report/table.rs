@@ -196,7 +196,8 @@ fn interval(estimate: f64, low: f64, high: f64, digits: usize) -> String {
 /// Two digits of the half width.
 fn digits(half: f64) -> usize {
     if half > 0.0 && half.is_finite() {
-        (1.0 - half.log10().floor()).clamp(0.0, 10.0) as usize
+        // A power of ten may come out a little below itself.
+        (1.0 - (half.log10() + 1e-9).floor()).clamp(0.0, 10.0) as usize
     } else {
         4
     }

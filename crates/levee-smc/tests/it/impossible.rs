@@ -1,5 +1,7 @@
 //! What cannot be is said, with the remedy; what was not reached too.
 
+use std::num::NonZeroU64;
+
 use levee_smc::estimate::{
     Kind, Precision, ProbabilityMethod, Runs, Settings, Side, Source, Stopped, Target, Test, Tested,
 };
@@ -145,6 +147,54 @@ fn okamoto_makes_the_runs_that_it_said() {
 
 fn coin(rng: &mut Pcg64, row: &mut Row) {
     row.values[0] = f64::from(u8::from(uniform(rng) < 0.25));
+}
+
+#[test]
+fn the_wider_of_two_precisions_will_do() {
+    let world = World::new(1, 1, 0, |rng, row| {
+        row.values[0] = 50.0 + 10.0 * uniform(rng);
+    });
+    let half = |absolute, relative| {
+        let either = Precision::Either { absolute, relative };
+        let got = &ask(
+            &world,
+            &[Target::new("m", MEAN)],
+            &sequential(either, 100_000),
+        )[0];
+        assert_eq!(got.stopped, Stopped::Precision);
+        (got.high - got.low) / 2.0
+    };
+    // About 55: a hundredth is 0.55, a thousandth 0.055.
+    for (absolute, relative, goal) in [(0.1, 0.0001, 0.1), (0.01, 0.001, 0.056)] {
+        let half = half(absolute, relative);
+        assert!(half <= goal && half > goal / 2.0, "{half} for {goal}");
+    }
+    let tight = Precision::Either {
+        absolute: 1e-6,
+        relative: 1e-6,
+    };
+    let got = &ask(&world, &[Target::new("m", MEAN)], &sequential(tight, 100))[0];
+    assert!(
+        got.warnings[0]
+            .starts_with("precision 0.000001, or 0.000001 of the estimate, is not reached")
+    );
+}
+
+#[test]
+fn looks_are_at_whole_batches() {
+    let world = World::new(1, 1, 0, coin);
+    for (batch, max, expect) in [
+        (1_000, 1_000_000, 0),
+        (700, 1_000_000, 0),
+        (1_000, 1_500, 500),
+    ] {
+        let settings = Settings {
+            batch: NonZeroU64::new(batch).unwrap(),
+            ..sequential(Precision::Absolute(0.01), max)
+        };
+        let got = &ask(&world, &[Target::new("p", COIN)], &settings)[0];
+        assert_eq!(got.runs % batch, expect, "{} runs", got.runs);
+    }
 }
 
 #[test]

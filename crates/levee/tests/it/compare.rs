@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{finished, levee, well_formed};
 
-/// Three seconds in a third of one.
+/// Eight seconds in one.
 const SCENARIO: &str = r#"
 [service]
 kind = "sip"
@@ -77,6 +77,13 @@ fn predictions_stand_beside_what_was_measured() {
         let gap = number(&answer["gap"]);
         assert_eq!(gap, estimate - number(&answer["estimate"]));
         assert!(answer["within"].is_boolean(), "{answer}");
+        // The same two runs in the model: what is left is not their luck.
+        let same = &answer["same_runs"];
+        assert_eq!(
+            number(&same["gap"]),
+            estimate - number(&same["estimate"]),
+            "{answer}"
+        );
         // Each event is seen in the model alone: said, and no gap is made up.
         let events = &point["queries"][1];
         assert!(
