@@ -8,7 +8,8 @@ use super::result::{Method, Verdict};
 use super::sprt::Sprt;
 use super::steady::Batches;
 use super::target::{
-    Kind, Precision, ProbabilityMethod, Runs, Settings, Side, Source, Target, Test, Tested,
+    Kind, Parameter, Precision, ProbabilityMethod, Runs, Settings, Side, Source, Target, Test,
+    Tested,
 };
 use crate::measure::Row;
 
@@ -35,6 +36,7 @@ pub(crate) struct Shape {
 pub(crate) struct Entry {
     pub(crate) name: String,
     place: String,
+    pub(crate) parameter: Option<Parameter>,
     /// As asked for.
     pub(crate) confidence: f64,
     /// Of this interval alone.
@@ -131,6 +133,7 @@ impl Entry {
         let entry = Self {
             name: target.name.clone(),
             place: target.place.clone(),
+            parameter: target.parameter.clone(),
             confidence,
             own_confidence: 1.0 - own_alpha,
             precision,

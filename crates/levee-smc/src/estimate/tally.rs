@@ -147,6 +147,7 @@ impl Tally {
         }
         Estimate {
             name: entry.name.clone(),
+            parameter: entry.parameter.clone(),
             verdict: answer.verdict,
             estimate: answer.estimate,
             low: answer.interval.low,

@@ -28,23 +28,31 @@ pub fn html(report: &Report) -> String {
     writeln!(out, "<h1>{}</h1>", escape(&title)).ok();
     introduction(&mut out, report);
     for query in &layout.queries {
-        writeln!(
-            out,
-            "<h2 class=\"query\">{}</h2>\n<section class=\"plots\">",
-            escape(query)
-        )
-        .ok();
-        for panel in &layout.panels {
-            chart(panel, layout.x, query).write(&mut out);
-        }
-        out.push_str("</section>\n");
-        for panel in &layout.panels {
-            rows(&mut out, panel, layout.x, query);
-        }
+        section(&mut out, &layout.panels, layout.x, query);
+    }
+    for curve in &layout.curves {
+        section(&mut out, &curve.panels, Some(curve.parameter), curve.query);
     }
     notes(&mut out, report);
     out.push_str("</main>\n</body>\n</html>\n");
     out
+}
+
+/// All that there is to a query.
+fn section(out: &mut String, panels: &[Panel<'_>], x: Option<&str>, query: &str) {
+    writeln!(
+        out,
+        "<h2 class=\"query\">{}</h2>\n<section class=\"plots\">",
+        escape(query)
+    )
+    .ok();
+    for panel in panels {
+        chart(panel, x, query).write(out);
+    }
+    out.push_str("</section>\n");
+    for panel in panels {
+        rows(out, panel, x, query);
+    }
 }
 
 fn introduction(out: &mut String, report: &Report) {
@@ -80,7 +88,7 @@ fn chart(panel: &Panel<'_>, x: Option<&str>, query: &str) -> Chart {
             title: title.to_owned(),
             about,
             x_label: x.to_owned(),
-            ticks: panel.rows.iter().map(|row| tick(*row)).collect(),
+            ticks: panel.rows.iter().map(|row| tick(row.as_ref())).collect(),
             series: panel
                 .lanes
                 .iter()
@@ -168,7 +176,7 @@ fn rows(out: &mut String, panel: &Panel<'_>, x: Option<&str>, query: &str) {
     out.push_str("</tr></thead>\n<tbody>\n");
     let digits = table::digits_of(panel, query);
     for (row, value) in panel.rows.iter().enumerate() {
-        let label = value.map(ToString::to_string).unwrap_or_default();
+        let label = value.as_ref().map(ToString::to_string).unwrap_or_default();
         write!(out, "<tr><td>{}</td>", escape(&label)).ok();
         for lane in 0..panel.lanes.len() {
             let cell = table::cell(panel.answer(row, lane, query), digits);

@@ -14,7 +14,8 @@ use crate::estimate::{Stopped, Verdict};
 /// Characters in a line of a terminal that is not narrow.
 const WIDTH: u16 = 120;
 
-/// A table for each question and panel, or one of all questions when only lanes differ.
+/// A table for each question and panel, or one of all questions when only lanes differ. Parametric questions have their parameter along
+/// the rows.
 #[must_use]
 pub fn table(report: &Report) -> String {
     let layout = Layout::new(report);
@@ -27,10 +28,17 @@ pub fn table(report: &Report) -> String {
                     writeln!(text, "{}\n", grid(panel, x, query)).ok();
                 }
             }
+            None if layout.queries.is_empty() => {}
             None => {
                 heading(&mut text, &[&panel.title]);
                 writeln!(text, "{}\n", list(panel, &layout.queries)).ok();
             }
+        }
+    }
+    for curve in &layout.curves {
+        for panel in &curve.panels {
+            heading(&mut text, &[curve.query, &panel.title]);
+            writeln!(text, "{}\n", grid(panel, curve.parameter, curve.query)).ok();
         }
     }
     footer(&mut text, report);
@@ -80,7 +88,7 @@ fn grid(panel: &Panel<'_>, x: &str, query: &str) -> Table {
     let header = [x].into_iter().chain(panel.lanes.iter().copied());
     let digits = digits_of(panel, query);
     let rows = panel.rows.iter().enumerate().map(|(row, value)| {
-        let first = value.map(ToString::to_string).unwrap_or_default();
+        let first = value.as_ref().map(ToString::to_string).unwrap_or_default();
         let cells =
             (0..panel.lanes.len()).map(move |lane| cell(panel.answer(row, lane, query), digits));
         [first].into_iter().chain(cells)
@@ -245,7 +253,7 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
     // The same is often to be said of many points, with other figures.
     let mut warned: BTreeMap<(&str, String), (Figured<'_>, usize)> = BTreeMap::new();
     for answer in answers() {
-        let name = answer.estimate.name.as_str();
+        let name = answer.estimate.question();
         let note = answer.real.as_ref().and_then(|r| r.note.as_ref());
         for warning in answer.estimate.warnings.iter().chain(note) {
             let figured = Figured::new(warning);

@@ -1,9 +1,10 @@
 use super::*;
-use crate::estimate::{Method, Stopped};
+use crate::estimate::{Method, Parameter, Stopped};
 
 fn estimate(name: &str, estimate: f64) -> Estimate {
     Estimate {
         name: name.into(),
+        parameter: None,
         verdict: None,
         estimate,
         low: estimate - 0.01,
@@ -216,5 +217,43 @@ fn a_warning_with_other_figures_is_said_once() {
             "! complete: another (1 point)",
             "! complete: no variation in 620 to 854 runs: less than 0.54 to 0.74%. (2 points)"
         ]
+    );
+}
+
+#[test]
+fn a_parametric_question_has_its_parameter_along_the_rows() {
+    let mut report = report();
+    for point in &mut report.points {
+        point.queries = [0.5, 1.0, 2.0]
+            .map(|value| {
+                let parameter = Parameter {
+                    name: "x".into(),
+                    value,
+                };
+                let mut answer = estimate(&format!("busy{parameter}"), value / 4.0);
+                answer.parameter = Some(parameter);
+                Answer::predicted(answer)
+            })
+            .into();
+    }
+    // A table for each of two shares and two durations, and nothing of its own for a point.
+    let text = table(&report);
+    assert_eq!(text.matches("│ x ").count(), 4, "{text}");
+    assert_eq!(
+        text.matches("busy, attack.share = 0.17, honest.duration = ")
+            .count(),
+        2
+    );
+    assert_eq!(text.matches("0.250 ±0.010").count(), 8, "{text}");
+    let page = html(&report);
+    assert_eq!(page.matches("<svg").count(), 4);
+    assert_eq!(page.matches("<h2 class=\"query\">busy</h2>").count(), 1);
+    assert!(csv(&report).starts_with(
+        "lane,attack.share,honest.duration,defense.strategy,query,parameter,estimate"
+    ));
+    let json = serde_json::to_value(&report.points[0].queries[0]).unwrap();
+    assert_eq!(
+        json["parameter"],
+        serde_json::json!({"name": "x", "value": 0.5})
     );
 }

@@ -160,6 +160,11 @@ fn the_document_has_the_same_bytes_with_any_number_of_threads() {
         ]
     );
     // Four values of x, and the long run.
+    let over_time = &json["points"][0]["queries"][7];
+    assert_eq!(
+        over_time["parameter"],
+        serde_json::json!({"name": "x", "value": 1.0})
+    );
     assert_eq!(names.len(), 11, "{names:?}");
     for query in names {
         for answer in answers(&json, query) {
