@@ -92,7 +92,7 @@ pub(crate) fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value < 1.0 => Ok(value),
         _ => Err("expected a number between 0 and 1, such as 0.99".to_owned()),
@@ -231,10 +231,19 @@ impl How {
     }
 
     fn threads(&self) -> NonZeroUsize {
+<<<<<<< HEAD
         let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let asked = self.threads.and_then(|n| NonZeroUsize::new(n.into()));
         asked.unwrap_or_else(processors)
+=======
+        self.threads.unwrap_or_else(processors)
+>>>>>>> main
     }
+}
+
+/// As many threads as there are processors.
+pub(crate) fn processors() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 impl Files {

@@ -129,7 +129,7 @@ fn machines_read_one_document() {
 }
 
 #[test]
-fn the_settings_alone_are_a_scenario_that_the_lab_takes() {
+fn the_settings_alone_are_a_scenario_that_the_lab_and_the_model_take() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("Master.csv"), master()).unwrap();
     let (status, out, _) =
@@ -150,6 +150,15 @@ fn the_settings_alone_are_a_scenario_that_the_lab_takes() {
         );
     assert_eq!(status, 0, "{fast}{error}");
     assert!(out.contains("\"seven-roulette\""), "{out}");
+    let (status, out, error) = finished(levee().current_dir(folder.path()).args([
+        "check",
+        "fitted.toml",
+        "--json",
+        "--runs",
+        "3",
+    ]));
+    assert_eq!(status, 0, "{fast}{error}");
+    assert!(out.contains("\"complete\""), "{out}");
 }
 
 #[test]
