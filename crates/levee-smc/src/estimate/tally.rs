@@ -19,7 +19,6 @@ const GROWTH_MAX: u64 = 2;
 pub(crate) struct Tally {
     runs: Runs,
     simultaneous: u32,
-    batch: u64,
     done: u64,
     entries: Vec<Entry>,
     stores: Vec<Store>,
@@ -55,7 +54,6 @@ impl Tally {
         Ok(Self {
             runs: settings.runs,
             simultaneous: settings.simultaneous,
-            batch: settings.batch.get(),
             done: 0,
             entries,
             stores,
@@ -95,16 +93,8 @@ impl Tally {
             until: (until > self.done).then_some(until),
             forecast,
         };
-        // Looks are at whole batches, but for the last one.
-        let batches = |runs: u64| match self.runs {
-            Runs::Fixed(_) => runs,
-            Runs::Sequential { max, .. } => runs
-                .div_ceil(self.batch)
-                .saturating_mul(self.batch)
-                .min(max),
-        };
         if self.done < min {
-            return until(batches(min), min);
+            return until(min, min);
         }
         let n = self.done;
         let mut forecast = n as f64;
@@ -125,7 +115,7 @@ impl Tally {
         let forecast = if known { forecast.ceil() as u64 } else { max };
         let least = (n as f64 * GROWTH_MIN).ceil() as u64;
         let goal = forecast.clamp(least, n.saturating_mul(GROWTH_MAX));
-        until(batches(goal.min(max)), forecast.clamp(n, max))
+        until(goal.min(max), forecast.clamp(n, max))
     }
 
     /// The answers, if the runs end here because of `halted`, or because it is enough.

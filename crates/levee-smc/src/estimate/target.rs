@@ -1,7 +1,7 @@
 //! What is to be estimated, and how well.
 
 use std::fmt;
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::NonZeroUsize;
 
 use serde::Serialize;
 
@@ -243,8 +243,6 @@ pub struct Settings {
     pub precision: Option<Precision>,
     /// How many intervals are to hold at once (Bonferroni): each gets its error probability divided by this. 1: each on its own.
     pub simultaneous: u32,
-    /// Runs between two looks at the intervals are whole multiples of this. 1: whatever the runs so far suggest.
-    pub batch: NonZeroU64,
     /// Threads. The results do not depend on it.
     pub threads: NonZeroUsize,
 }
@@ -256,7 +254,6 @@ impl Default for Settings {
             confidence: 0.95,
             precision: None,
             simultaneous: 1,
-            batch: NonZeroU64::MIN,
             threads: NonZeroUsize::MIN,
         }
     }

@@ -1,7 +1,5 @@
 //! What cannot be is said, with the remedy; what was not reached too.
 
-use std::num::NonZeroU64;
-
 use levee_smc::estimate::{
     Kind, Precision, ProbabilityMethod, Runs, Settings, Side, Source, Stopped, Target, Test, Tested,
 };
@@ -178,23 +176,6 @@ fn the_wider_of_two_precisions_will_do() {
         got.warnings[0]
             .starts_with("precision 0.000001, or 0.000001 of the estimate, is not reached")
     );
-}
-
-#[test]
-fn looks_are_at_whole_batches() {
-    let world = World::new(1, 1, 0, coin);
-    for (batch, max, expect) in [
-        (1_000, 1_000_000, 0),
-        (700, 1_000_000, 0),
-        (1_000, 1_500, 500),
-    ] {
-        let settings = Settings {
-            batch: NonZeroU64::new(batch).unwrap(),
-            ..sequential(Precision::Absolute(0.01), max)
-        };
-        let got = &ask(&world, &[Target::new("p", COIN)], &settings)[0];
-        assert_eq!(got.runs % batch, expect, "{} runs", got.runs);
-    }
 }
 
 #[test]

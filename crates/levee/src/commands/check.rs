@@ -1,7 +1,7 @@
 //! `levee check SCENARIO`.
 
 use std::fs::OpenOptions;
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -222,22 +222,13 @@ impl How {
             precision: Some(check.precision.map_or(PRECISION, questions::precision))
                 .filter(|_| matches!(runs, Runs::Sequential { .. }) || check.precision.is_some()),
             simultaneous: 1,
-            batch: check
-                .batch
-                .and_then(NonZeroU64::new)
-                .unwrap_or(NonZeroU64::MIN),
             threads: self.threads(),
         }
     }
 
     fn threads(&self) -> NonZeroUsize {
-<<<<<<< HEAD
-        let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let asked = self.threads.and_then(|n| NonZeroUsize::new(n.into()));
         asked.unwrap_or_else(processors)
-=======
-        self.threads.unwrap_or_else(processors)
->>>>>>> main
     }
 }
 
