@@ -70,6 +70,8 @@ pub(crate) fn compile<'a>(
         let alone = added.len() == 1;
         for asked in added {
             let mut target = asked.target;
+            let at = &query.place;
+            target.place = format!("{}:{}:{}", at.file, at.line, at.column);
             target.name = match &asked.parameter {
                 Some((name, value)) if alone => format!("{} {name}={value}", query.name),
                 _ if alone => query.name.clone(),
@@ -186,6 +188,23 @@ fn adjust(target: &mut Target, query: &Query, check: &Check) -> Result<(), Box<P
         })
     };
     match (&mut target.kind, &query.asked) {
+        (Kind::Hypothesis { .. }, Asked::QuantileOfFormula { .. }) => {
+            return Err(Box::new(Problem {
+                place: query.place.clone(),
+                found: "a quantile of a hypothesis".to_owned(),
+                expected: "a formula with one value for each run".to_owned(),
+                remedy: "take `quantile` out, or the bound".to_owned(),
+            }));
+        }
+        // Without brackets a comparison is made in each run, and has a probability instead of a verdict.
+        (kind, Asked::Hypothesis(text)) if !matches!(kind, Kind::Hypothesis { .. }) => {
+            return Err(Box::new(text.problem(
+                0,
+                "no bound on a probability or a mean: this is compared run by run".to_owned(),
+                "`P[ … ] >= 0.9`, `E[ … ] <= 20` or `E[a] / E[b] >= 0.9`".to_owned(),
+                "put what is averaged into E[ … ], or call it `formula` for the probability that it is so in a run".to_owned(),
+            )));
+        }
         (
             Kind::Mean { column } | Kind::Probability { column, .. },
             Asked::QuantileOfFormula { q, .. },

@@ -1,6 +1,6 @@
 //! What a check found, for machines and for people: JSON, CSV, tables, and a page with plots.
 //!
-//! JSON comes of [`Report`]'s `Serialize`; the other writers are [`csv`], [`table`] and [`html`]. [`columns`] is for formats of others.
+//! JSON comes of [`Report`]'s `Serialize`; the other writers are [`csv()`], [`table()`] and [`html()`]. [`columns()`] is for formats of others.
 
 mod chart;
 mod columns;

@@ -410,7 +410,7 @@ mod tests {
         ] {
             let defense = Config {
                 strategy,
-                round: levee_policy::Span::from_micros(12_300),
+                round: levee_policy::Span::from_nanos(12_300_000),
                 drop_factor: DropFactor {
                     scale: 1.23e-7,
                     ..DropFactor::default()
