@@ -5,6 +5,7 @@
 //! - [`model`]: the actors around a defence.
 //! - [`schedule`]: who calls when, for how long; the same for a model and for a real run.
 //! - [`fit`]: from call records to a law of durations and to settings.
+//! - [`tune`]: what there is to tune in a scenario.
 //!
 //! Pure: no clock, no socket, no thread. A run is a function of its scenario and seed.
 
@@ -14,3 +15,4 @@ pub mod fit;
 pub mod model;
 pub mod scenario;
 pub mod schedule;
+pub mod tune;

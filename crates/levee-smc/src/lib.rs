@@ -10,6 +10,7 @@ pub mod measure;
 pub mod query;
 pub mod report;
 pub mod runner;
+pub mod search;
 pub mod trial;
 
 pub use estimate::{CheckError, Estimate, Settings, Target};

@@ -2,7 +2,9 @@
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-use crate::commands::{check, compare, completions, config, demo, fit, lab, man, replay, run};
+use crate::commands::{
+    check, compare, completions, config, demo, fit, lab, man, replay, run, tune,
+};
 
 /// Keeps a service available to its honest users while it is under a denial-of-service attack.
 #[derive(Debug, Parser)]
@@ -51,6 +53,8 @@ pub(crate) enum Command {
     Replay(replay::Args),
     /// Fit call records to a law of durations, and give the settings that follow
     Fit(fit::Args),
+    /// Search the settings of a defence for the best worst case of a scenario
+    Tune(tune::Args),
     /// Work on configuration files
     #[command(subcommand)]
     Config(config::Command),

@@ -7,7 +7,7 @@ use levee_sim::model::sip::{self, Quirks, Sip};
 use levee_sim::model::{Observed, Rerun};
 use levee_sim::scenario::{Point, Scenario, ServiceKind};
 use levee_smc::query::Offer;
-use levee_smc::{CheckError, Control, Estimate, Observable, Settings, check_points};
+use levee_smc::{CheckError, Control, Estimate, Observable, Pair, Settings, check_points, compare};
 
 use crate::modelled::{Modelled, observables, samples};
 use crate::questions::{self, Asking};
@@ -89,6 +89,57 @@ pub(crate) fn ask(scenario: &Scenario, ask: &Ask<'_>) -> Result<Answers> {
     asked(scenario, released, ask, &mut answers)?;
     asked(scenario, http, ask, &mut answers)?;
     Ok(answers)
+}
+
+/// How much each point of the one scenario exceeds that of the other, for all queries of the one, with common random numbers.
+pub(crate) fn differences(
+    one: &Scenario,
+    other: &Scenario,
+    ask: &Ask<'_>,
+) -> Result<Vec<Vec<Estimate>>> {
+    let (mut sip, mut http) = (Vec::new(), Vec::new());
+    for (point, beside) in one.points.iter().zip(&other.points) {
+        match (Model::of(point)?, Model::of(beside)?) {
+            (Model::Sip(one), Model::Sip(other)) => sip.push((*one, *other)),
+            (Model::Http(one), Model::Http(other)) => http.push((*one, *other)),
+            _ => bail!("{}: only points of one model can be compared", named(point)),
+        }
+    }
+    // A scenario has one kind of service.
+    if sip.is_empty() {
+        compared(one, http, ask)
+    } else {
+        compared(one, sip, ask)
+    }
+}
+
+fn compared<M: Rerun + Sync>(
+    scenario: &Scenario,
+    models: Vec<(M, M)>,
+    ask: &Ask<'_>,
+) -> Result<Vec<Vec<Estimate>>> {
+    let (observables, samples) = (observables::<M>(), samples::<M>());
+    let offer = Offer {
+        observables: &observables,
+        samples: &samples,
+    };
+    let Asking {
+        measure, targets, ..
+    } = questions::of_scenario(scenario, offer)?;
+    let trials: Vec<_> = models
+        .into_iter()
+        .map(|(one, other)| (Modelled::new(one), Modelled::new(other)))
+        .collect();
+    let pairs: Vec<_> = trials
+        .iter()
+        .map(|(one, other)| Pair {
+            one,
+            other,
+            measure: &measure,
+            targets: &targets,
+        })
+        .collect();
+    Ok(compare(&pairs, &ask.settings, ask.control)?)
 }
 
 /// A point by its lane and what is swept.

@@ -226,10 +226,20 @@ impl CheckView {
     pub(crate) fn new(global: Global) -> Self {
         let bar = watched(global).then(|| {
             let bar = ProgressBar::new(0);
-            bar.set_style(style("{bar:30} {pos}/{len} runs, {msg}, {eta} left"));
+            bar.set_style(style(
+                "{prefix}{bar:30} {pos}/{len} runs, {msg}, {eta} left",
+            ));
             bar
         });
         Self { bar }
+    }
+
+    /// What is done now, if a command has several things to do.
+    pub(crate) fn stage(&self, name: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_prefix(format!("{name}: "));
+            bar.reset();
+        }
     }
 
     /// How many runs it will be is an estimate that gets better.

@@ -36,6 +36,7 @@ mod distribution;
 mod entry;
 mod error;
 mod interval;
+mod least;
 mod moments;
 mod quantile;
 mod result;
@@ -49,6 +50,7 @@ pub use error::CheckError;
 pub use interval::{
     Gap, Interval, clopper_pearson, gap, okamoto, okamoto_runs, student_half, wilson,
 };
+pub use least::Least;
 pub use moments::ratio;
 pub use quantile::{VALUES_MAX, quantile};
 pub use result::{Estimate, Method, Stopped, Verdict};

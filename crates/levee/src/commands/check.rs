@@ -77,7 +77,7 @@ pub(crate) fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value < 1.0 => Ok(value),
         _ => Err("expected a number between 0 and 1, such as 0.99".to_owned()),
@@ -193,9 +193,13 @@ impl How {
     }
 
     fn threads(&self) -> NonZeroUsize {
-        let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         self.threads.unwrap_or_else(processors)
     }
+}
+
+/// As many threads as there are processors.
+pub(crate) fn processors() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 impl Files {

@@ -10,6 +10,7 @@ pub(crate) mod lab;
 pub(crate) mod man;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod tune;
 
 use anyhow::Result;
 
@@ -38,6 +39,7 @@ fn command(cli: &Cli) -> Result<Answer> {
         Command::Lab(args) => lab::run(args, cli.global),
         Command::Replay(args) => replay::run(args, cli.global),
         Command::Fit(args) => fit::run(args, cli.global),
+        Command::Tune(args) => tune::run(args, cli.global),
         Command::Config(command) => config::run(command, cli.global),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
