@@ -68,6 +68,7 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Exit> {
     }
     args.how.apply(&mut scenario);
     let mut warnings = args.adjust(&mut scenario);
+    args.files.check()?;
     let stop = signals::stop_flag()?;
     let view = CheckView::new(global);
     let answers = predict(&scenario, &args.how, &view, &stop)?;
@@ -105,12 +106,12 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Exit> {
         warnings,
         points,
     };
-    args.files.write(&report)?;
     if global.json {
         output::json(&report)?;
     } else {
         output::text(&report::table(&report))?;
     }
+    args.files.write(&report)?;
     let gaps = report.points.iter().flat_map(|point| &point.queries);
     let gaps = gaps.filter_map(|answer| Some(answer.real.as_ref()?.same_runs.as_ref()?.gap));
     let holds = |within: f64| gaps.map(f64::abs).all(|gap| gap <= within);
