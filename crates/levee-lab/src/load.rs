@@ -436,7 +436,10 @@ impl Load {
                 };
                 let cut = self.close_record(call.record, Outcome::Incomplete, now, 200);
                 self.result.bye_crossed += u64::from(!cut);
-                self.redial(now, &call.arrival);
+                // A call that its caller had given up has had its redial.
+                if cut {
+                    self.redial(now, &call.arrival);
+                }
             }
             Method::Invite | Method::Update => {
                 if method == Method::Invite {
@@ -621,4 +624,114 @@ fn send_invite(
         write!(bytes, "@{local}\r\nCSeq: 1 INVITE\r\n").ok();
         session_answer(bytes, local, &user, sdp);
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use levee_sim::schedule::{Arrivals, Calls, Plan, Stream};
+
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    /// The datagrams of an outbox, which is empty then.
+    fn texts(out: &mut Outbox) -> Vec<String> {
+        let all = out.iter();
+        let all = all.map(|(_, text)| String::from_utf8(text.to_vec()).unwrap());
+        let all = all.collect();
+        out.clear();
+        all
+    }
+
+    fn line<'a>(message: &'a str, name: &str) -> &'a str {
+        let found = message
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        found.unwrap_or_else(|| panic!("no {name} in {message}"))
+    }
+
+    /// A callee's side of one call.
+    struct Peer(SocketAddr, String);
+
+    impl Peer {
+        fn answer(&self, status: &str) -> String {
+            let Self(at, invite) = self;
+            let [via, from, to, id] = ["Via", "From", "To", "Call-ID"].map(|n| line(invite, n));
+            format!(
+                "SIP/2.0 {status}\r\nVia: {via}\r\nFrom: {from}\r\nTo: {to};tag=peer\r\nCall-ID: {id}\r\n\
+                 CSeq: 1 INVITE\r\nContact: <sip:{at}>\r\nContent-Length: 0\r\n\r\n"
+            )
+        }
+
+        fn bye(&self) -> String {
+            let Self(at, invite) = self;
+            let [from, to, id] = ["From", "To", "Call-ID"].map(|n| line(invite, n));
+            format!(
+                "BYE sip:caller SIP/2.0\r\nVia: SIP/2.0/UDP {at};branch=z9hG4bKpeer\r\nFrom: {to};tag=peer\r\nTo: {from}\r\n\
+                 Call-ID: {id}\r\nCSeq: 1 BYE\r\nMax-Forwards: 70\r\nContent-Length: 0\r\n\r\n"
+            )
+        }
+    }
+
+    type Said = fn(&Peer) -> String;
+
+    /// INVITEs by 4 s of an attacker that redials after 2 s, with what comes to its first call at which time.
+    #[track_caller]
+    fn check_invites(from_peer: &[(u64, Said)], expected: usize) {
+        let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let none = Stream {
+            calls: Calls::Rate(0.0),
+            durations: None,
+            callers: 1,
+        };
+        let plan = Plan {
+            attacker: Stream {
+                calls: Calls::OnceEach { within: ms(1) },
+                ..none.clone()
+            },
+            honest: none,
+            arrivals: Arrivals::Even,
+            until: ms(4_000),
+            seed: 1,
+        };
+        let mut config = LoadConfig::new(at(2), at(2), plan.until);
+        config.ring_timeout = ms(1_000);
+        config.redial = Some(ms(2_000));
+        let mut load = Load::new(at(1), config, plan.schedule(), Board::default());
+        let mut out = Outbox::default();
+        load.tick(ms(1), &mut out);
+        let first = texts(&mut out).pop().unwrap();
+        let call_id = line(&first, "Call-ID").to_owned();
+        let peer = Peer(at(2), first);
+        for (when, message) in from_peer {
+            load.tick(ms(*when), &mut out);
+            load.receive(ms(*when), at(2), message(&peer).as_bytes(), &mut out);
+        }
+        load.tick(ms(3_999), &mut out);
+        let sent = texts(&mut out);
+        let again = |text: &&String| text.starts_with("INVITE") && line(text, "Call-ID") != call_id;
+        let invites: std::collections::BTreeSet<_> = sent
+            .iter()
+            .filter(again)
+            .map(|text| line(text, "Call-ID"))
+            .collect();
+        assert_eq!(1 + invites.len(), expected, "{sent:#?}");
+    }
+
+    #[test]
+    fn an_attacker_redials_once_for_each_call_that_is_over() {
+        let ringing: Said = |peer| peer.answer("180 Ringing");
+        let ok: Said = |peer| peer.answer("200 OK");
+        let bye: Said = Peer::bye;
+        check_invites(&[(100, ringing), (200, ok)], 1);
+        check_invites(&[(100, ringing), (200, |p| p.answer("503 Full"))], 2);
+        check_invites(&[(100, ringing), (200, ok), (300, bye)], 2);
+        // The 200 crosses the CANCEL of 1 s, and the BYE of the other side the caller's own.
+        check_invites(&[(100, ringing), (1_100, ok)], 2);
+        check_invites(&[(100, ringing), (1_100, ok), (1_200, bye)], 2);
+    }
 }

@@ -49,7 +49,7 @@ pub(crate) enum Command {
     Check(check::Args),
     /// Check a scenario and run it for real, and hold the prediction against what was measured
     Compare(compare::Args),
-    /// Replay a live recording and compare the verdicts
+    /// Replay a live recording and compare the verdicts, with its own defence or with another
     Replay(replay::Args),
     /// Fit call records to a law of durations, and give the settings that follow
     Fit(fit::Args),

@@ -192,14 +192,19 @@ fn asked<M: Rerun + Sync>(
         })
         .collect();
     let found = check_points(&points, &settings, ask.control).map_err(|error| {
-        let point = match &error {
-            CheckError::Run { point, .. } => places.get(*point),
-            _ => None,
+        let CheckError::Run { point, problem, .. } = &error else {
+            return anyhow!(error);
         };
-        let point = point.and_then(|i| scenario.points.get(*i));
-        match point {
-            Some(point) => anyhow!("{}: {error}", named(point)),
-            None => anyhow!(error),
+        let point = places.get(*point).and_then(|i| scenario.points.get(*i));
+        let point = point.map(named).unwrap_or_default();
+        // A query's own words count lines from its beginning: say first where that is.
+        let query = scenario.queries.iter().find(|query| {
+            let rest = problem.strip_prefix(&query.name);
+            rest.is_some_and(|rest| rest.starts_with(':'))
+        });
+        match query.map(|query| &query.place) {
+            Some(at) => anyhow!("{}:{}:{}: {point}: {error}", at.file, at.line, at.column),
+            None => anyhow!("{point}: {error}"),
         }
     })?;
     for (i, estimates) in places.into_iter().zip(found) {

@@ -57,7 +57,7 @@ pub(crate) fn compile<'a>(
     for query in queries {
         let before = asking.measure.asked().len();
         if let Err(problem) = ask(&mut asking.measure, query, end) {
-            problems.push(problem);
+            problems.push(*problem);
             continue;
         }
         let added: Vec<_> = asking
@@ -70,13 +70,15 @@ pub(crate) fn compile<'a>(
         let alone = added.len() == 1;
         for asked in added {
             let mut target = asked.target;
+            let at = &query.place;
+            target.place = format!("{}:{}:{}", at.file, at.line, at.column);
             target.name = match &asked.parameter {
                 Some((name, value)) if alone => format!("{} {name}={value}", query.name),
                 _ if alone => query.name.clone(),
                 _ => format!("{}: {}", query.name, target.name),
             };
             if let Err(problem) = adjust(&mut target, query, &scenario.check) {
-                problems.push(problem);
+                problems.push(*problem);
                 break;
             }
             if !asked.remark.is_empty() {
@@ -91,7 +93,7 @@ pub(crate) fn compile<'a>(
     Ok(asking)
 }
 
-fn ask(questions: &mut Questions<'_>, query: &Query, end: Duration) -> Result<(), Problem> {
+fn ask(questions: &mut Questions<'_>, query: &Query, end: Duration) -> Result<(), Box<Problem>> {
     let constants = BTreeMap::new();
     let outside = Outside {
         constants: &constants,
@@ -115,9 +117,9 @@ fn ask(questions: &mut Questions<'_>, query: &Query, end: Duration) -> Result<()
         Asked::QuantileOfSamples { samples, q } => {
             let formula = format!("quantile({q}, {})", samples.text);
             // Its own words are the sample's name alone.
-            return questions
-                .formula(name, &formula, outside)
-                .map_err(|error| samples.problem(0, error.found, error.expected, error.remedy));
+            return questions.formula(name, &formula, outside).map_err(|error| {
+                Box::new(samples.problem(0, error.found, error.expected, error.remedy))
+            });
         }
         Asked::Steady { formula, steady } => {
             let text = steady_form(&formula.text, steady, end);
@@ -125,7 +127,7 @@ fn ask(questions: &mut Questions<'_>, query: &Query, end: Duration) -> Result<()
             (formula, asked.map_err(without_opening))
         }
     };
-    asked.map_err(|error| problem(text, error))
+    asked.map_err(|error| Box::new(problem(text, error)))
 }
 
 /// What the checker calls it; see docs/queries.md.
@@ -171,19 +173,38 @@ fn problem(text: &Text, error: QueryError) -> Problem {
 }
 
 /// What the tables of the scenario say about how it is answered.
-fn adjust(target: &mut Target, query: &Query, check: &Check) -> Result<(), Problem> {
+fn adjust(target: &mut Target, query: &Query, check: &Check) -> Result<(), Box<Problem>> {
     target.confidence = query.confidence;
     if let Some(precision) = query.precision {
         target.precision = Some(self::precision(precision));
     }
     let method = query.method.or(check.method);
-    let refused = |found: &str, expected: &str| Problem {
-        place: query.place.clone(),
-        found: format!("{found} by the method {}", method_name(method)),
-        expected: expected.to_owned(),
-        remedy: "take `method` out, or put it into the [[query]] that it suits".to_owned(),
+    let refused = |found: &str, expected: &str| {
+        Box::new(Problem {
+            place: query.place.clone(),
+            found: format!("{found} by the method {}", method_name(method)),
+            expected: expected.to_owned(),
+            remedy: "take `method` out, or put it into the [[query]] that it suits".to_owned(),
+        })
     };
     match (&mut target.kind, &query.asked) {
+        (Kind::Hypothesis { .. }, Asked::QuantileOfFormula { .. }) => {
+            return Err(Box::new(Problem {
+                place: query.place.clone(),
+                found: "a quantile of a hypothesis".to_owned(),
+                expected: "a formula with one value for each run".to_owned(),
+                remedy: "take `quantile` out, or the bound".to_owned(),
+            }));
+        }
+        // Without brackets a comparison is made in each run, and has a probability instead of a verdict.
+        (kind, Asked::Hypothesis(text)) if !matches!(kind, Kind::Hypothesis { .. }) => {
+            return Err(Box::new(text.problem(
+                0,
+                "no bound on a probability or a mean: this is compared run by run".to_owned(),
+                "`P[ … ] >= 0.9`, `E[ … ] <= 20` or `E[a] / E[b] >= 0.9`".to_owned(),
+                "put what is averaged into E[ … ], or call it `formula` for the probability that it is so in a run".to_owned(),
+            )));
+        }
         (
             Kind::Mean { column } | Kind::Probability { column, .. },
             Asked::QuantileOfFormula { q, .. },
@@ -194,12 +215,12 @@ fn adjust(target: &mut Target, query: &Query, check: &Check) -> Result<(), Probl
             };
         }
         (Kind::Ratio { .. }, Asked::QuantileOfFormula { .. }) => {
-            return Err(Problem {
+            return Err(Box::new(Problem {
                 place: query.place.clone(),
                 found: "a quantile of a ratio of means".to_owned(),
                 expected: "a formula with one value for each run".to_owned(),
                 remedy: "write `(a) / (b) + 0` for the ratio of each run".to_owned(),
-            });
+            }));
         }
         (
             Kind::Hypothesis {

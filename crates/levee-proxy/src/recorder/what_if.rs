@@ -18,6 +18,8 @@
 //! What it leaves out: callers that try again. Who redialled because of a recorded refusal redials here too, and nobody
 //! else does. And the server: what it refused by itself counts as a call that was not answered.
 
+mod lives;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::io::BufRead;
@@ -30,6 +32,7 @@ use levee_policy::{Span, StateMachine as _, Time};
 use rand_core::Rng as _;
 use serde::Serialize;
 
+use self::lives::Lives;
 use super::format::{Header, Line};
 use super::policy_rng;
 use super::replay::{End, Entries, ReplayError};
@@ -471,126 +474,6 @@ fn outcome(fates: impl Iterator<Item = Fate>) -> Outcome {
     outcome.age_at_eviction_p50_s = quantile(0.5);
     outcome.age_at_eviction_p90_s = quantile(0.9);
     outcome
-}
-
-/// What lengths are drawn from.
-#[derive(Clone, Debug, Default)]
-struct Lives {
-    /// From the forwarding to the answer or, without one, to the end.
-    setup: ProductLimit,
-    /// From the answer to the end.
-    talk: ProductLimit,
-    /// From the dropping of a call until its slot is free: the median.
-    release: Span,
-}
-
-impl Lives {
-    fn of(calls: &[Call], last: Time) -> Self {
-        let (mut setups, mut talks, mut releases) = (Vec::new(), Vec::new(), Vec::new());
-        for call in calls {
-            let Some(forwarded) = call.forwarded else {
-                continue;
-            };
-            // Until when the call was left alone.
-            let seen = call.evicted.map_or(last, |e| e.at);
-            let own_end = call.own_end();
-            setups.push(match (call.answered, own_end) {
-                (Some(answered), _) => Seen::event(answered - forwarded, true),
-                (None, Some(end)) => Seen::event(end - forwarded, false),
-                (None, None) => Seen::cut(seen - forwarded),
-            });
-            if let Some(answered) = call.answered {
-                talks.push(match own_end {
-                    Some(end) => Seen::event(end - answered, true),
-                    None => Seen::cut(seen - answered),
-                });
-            }
-            if let (Some(evicted), Some(ended)) = (call.evicted, call.ended) {
-                releases.push(ended - evicted.at);
-            }
-        }
-        releases.sort_unstable();
-        Self {
-            setup: ProductLimit::of(setups),
-            talk: ProductLimit::of(talks),
-            release: releases
-                .get(releases.len() / 2)
-                .copied()
-                .unwrap_or_default(),
-        }
-    }
-}
-
-/// A length that was seen, or seen in part.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    length: Span,
-    /// `None` if it was cut.
-    event: Option<bool>,
-}
-
-impl Seen {
-    fn event(length: Span, answered: bool) -> Self {
-        Self {
-            length,
-            event: Some(answered),
-        }
-    }
-
-    fn cut(length: Span) -> Self {
-        Self {
-            length,
-            event: None,
-        }
-    }
-}
-
-/// The product-limit estimate of a survival function.
-#[derive(Clone, Debug, Default)]
-struct ProductLimit {
-    steps: Vec<Step>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    length: Span,
-    /// The share that lasts longer.
-    after: f64,
-    /// Whether what happened here was an answer.
-    answered: bool,
-}
-
-impl ProductLimit {
-    fn of(mut seen: Vec<Seen>) -> Self {
-        // What was cut at the very length of an event was still there at that event.
-        seen.sort_by_key(|s| (s.length, s.event.is_none()));
-        let n = seen.len();
-        let mut after = 1.0;
-        let mut steps = Vec::new();
-        for (i, s) in seen.into_iter().enumerate() {
-            if let Some(answered) = s.event {
-                after *= 1.0 - 1.0 / (n - i) as f64;
-                steps.push(Step {
-                    length: s.length,
-                    after,
-                    answered,
-                });
-            }
-        }
-        Self { steps }
-    }
-
-    /// A length beyond `known`, at the share `u` of those that get there; `None` for one that is not seen to end.
-    fn draw(&self, known: Span, u: f64) -> Option<Step> {
-        let passed = self.steps.partition_point(|step| step.length <= known);
-        let there = passed
-            .checked_sub(1)
-            .and_then(|i| self.steps.get(i))
-            .map_or(1.0, |step| step.after);
-        let target = u * there;
-        let at = self.steps.partition_point(|step| step.after >= target);
-        self.steps.get(at.max(passed)).copied()
-    }
 }
 
 /// What happens by itself in a run.

@@ -113,8 +113,16 @@ pub fn scenario(report: &Report) -> String {
     if let Some(ring) = report.ring.filter(|ring| *ring > 0.0 && *ring < DAY) {
         writeln!(out, "ring = \"{}\"", seconds(ring)).ok();
     }
+    // Without a question `levee check` has nothing to do.
+    out.push_str(QUERY);
     out
 }
+
+const QUERY: &str = "
+[[query]]
+name = \"complete\"
+formula = \"honest.complete / honest.attempted\"
+";
 
 /// Calls a second in the busiest hour.
 fn per_second(a: &Arrivals) -> f64 {

@@ -33,9 +33,7 @@ pub struct Check {
     pub method: Option<Method>,
     /// How many runs.
     pub runs: Runs,
-    /// Runs between two looks at the intervals; `None` for the checker's own.
-    pub batch: Option<u64>,
-    /// No batch of runs begins later.
+    /// No run begins later.
     pub time_budget: Option<Duration>,
     /// Whether the confidence is that of all intervals of a point at once (Bonferroni).
     pub simultaneous: bool,
@@ -54,7 +52,6 @@ impl Default for Check {
                 min: None,
                 max: None,
             },
-            batch: None,
             time_budget: None,
             simultaneous: false,
             sprt: Sprt::of_confidence(CONFIDENCE),
@@ -247,9 +244,6 @@ impl Reader<'_> {
         self.confidence("check", raw.confidence);
         let precision = self.precision("check", raw.precision, raw.relative_precision);
         let runs = self.runs(raw);
-        let batch = raw.batch.map(|n| n as f64);
-        let remedy = "a few hundred runs between two looks are usual; leave it out for that";
-        self.range("check.batch", batch, 1.0, 1e6, remedy);
         let budget = raw.time_budget.map(std);
         self.range(
             "check.time_budget",
@@ -272,7 +266,6 @@ impl Reader<'_> {
             precision,
             method: raw.method,
             runs,
-            batch: raw.batch,
             time_budget: budget,
             simultaneous: raw.simultaneous,
             sprt: Sprt {

@@ -182,7 +182,6 @@ pub(super) struct RawCheck {
     pub(super) runs: Option<u64>,
     pub(super) min_runs: Option<u64>,
     pub(super) max_runs: Option<u64>,
-    pub(super) batch: Option<u64>,
     pub(super) time_budget: Option<Span>,
     pub(super) simultaneous: bool,
     pub(super) sprt: RawSprt,

@@ -336,6 +336,7 @@ fn errors_are_as_people_know_them() {
             "a steady file",
             query("quatex_file = \"seconds.txt\"\nsteady = true"),
         ),
+        ("a step without #", query("formula = \"a\"\nstep = \"run\"")),
         (
             "a query's file that is not there",
             query("quatex_file = \"none.quatex\""),
@@ -651,7 +652,7 @@ fn scale_changes_the_unit_of_time_and_nothing_else() {
 #[test]
 fn check_and_queries_are_read() {
     let text = format!(
-        "{GOOD}\n[check]\nconfidence = 0.95\nrelative_precision = 0.02\nmin_runs = 50\nbatch = 10\ntime_budget = \"30s\"\nsimultaneous = true\nsprt = {{ beta = 0.02 }}\n{}",
+        "{GOOD}\n[check]\nconfidence = 0.95\nrelative_precision = 0.02\nmin_runs = 50\ntime_budget = \"30s\"\nsimultaneous = true\nsprt = {{ beta = 0.02 }}\n{}",
         r#"
 [[query]]
 name = "complete"
@@ -686,7 +687,6 @@ P[ server.full ] >= 0.9"""
                 min: Some(50),
                 max: None
             },
-            batch: Some(10),
             time_budget: Some(Duration::from_secs(30)),
             simultaneous: true,
             sprt: Sprt {

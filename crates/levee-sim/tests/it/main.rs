@@ -1,5 +1,4 @@
 //! The crate from outside.
-#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 mod cdr;
 

@@ -8,7 +8,8 @@ use super::result::{Method, Verdict};
 use super::sprt::Sprt;
 use super::steady::Batches;
 use super::target::{
-    Kind, Precision, ProbabilityMethod, Runs, Settings, Side, Source, Target, Test, Tested,
+    Kind, Parameter, Precision, ProbabilityMethod, Runs, Settings, Side, Source, Target, Test,
+    Tested,
 };
 use crate::measure::Row;
 
@@ -35,6 +36,7 @@ pub(crate) struct Shape {
 pub(crate) struct Entry {
     pub(crate) name: String,
     place: String,
+    pub(crate) parameter: Option<Parameter>,
     /// As asked for.
     pub(crate) confidence: f64,
     /// Of this interval alone.
@@ -131,6 +133,7 @@ impl Entry {
         let entry = Self {
             name: target.name.clone(),
             place: target.place.clone(),
+            parameter: target.parameter.clone(),
             confidence,
             own_confidence: 1.0 - own_alpha,
             precision,
@@ -287,10 +290,7 @@ impl Entry {
         if answer.full {
             return Need::Done;
         }
-        let goal = match precision {
-            Precision::Absolute(half) => half,
-            Precision::Relative(part) => part * answer.estimate.abs(),
-        };
+        let goal = precision.goal(answer.estimate);
         let half = answer.interval.half();
         if !(half.is_finite() && goal > 0.0) {
             return Need::Unknown;
@@ -455,6 +455,10 @@ fn check_precision(precision: Precision) -> Result<(), String> {
             "a relative precision of {part}: it is a part of the estimate, between 0 and 1, both left out; 0.05 is 5%"
         )),
         Precision::Absolute(_) | Precision::Relative(_) => Ok(()),
+        Precision::Either { absolute, relative } => {
+            check_precision(Precision::Absolute(absolute))?;
+            check_precision(Precision::Relative(relative))
+        }
     }
 }
 

@@ -109,6 +109,7 @@ mod tests {
     fn interval(estimate: f64, half: f64) -> Estimate {
         Estimate {
             name: String::new(),
+            parameter: None,
             verdict: None,
             estimate,
             low: estimate - half,

@@ -56,7 +56,8 @@ pub use quantile::{VALUES_MAX, quantile};
 pub use result::{Estimate, Method, Stopped, Verdict};
 pub use sprt::Sprt;
 pub use target::{
-    Kind, Precision, ProbabilityMethod, Runs, Settings, Side, Source, Steady, Target, Test, Tested,
+    Kind, Parameter, Precision, ProbabilityMethod, Runs, Settings, Side, Source, Steady, Target,
+    Test, Tested,
 };
 
 pub(crate) use entry::Shape;

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::target::Parameter;
+
 /// The answer to a [`Target`](crate::Target).
 ///
 /// A number that is not known, such as the estimate after no runs or the end of an interval that has none, is NaN or infinite: `null` in JSON.
@@ -9,6 +11,9 @@ use serde::Serialize;
 pub struct Estimate {
     /// The target's name.
     pub name: String,
+    /// Of one of the points of a parametric question: its parameter here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<Parameter>,
     /// Of a hypothesis: does it hold?
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
@@ -35,6 +40,16 @@ pub struct Estimate {
     /// What a reader has to know before trusting it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+impl Estimate {
+    /// The target's name, without its parameter: the points of a parametric question have one.
+    #[must_use]
+    pub fn question(&self) -> &str {
+        let end = self.parameter.as_ref().map(Parameter::to_string);
+        let question = end.and_then(|end| self.name.strip_suffix(&end));
+        question.unwrap_or(&self.name)
+    }
 }
 
 /// How an interval was made.

@@ -137,6 +137,7 @@ impl Tally {
         }
         Estimate {
             name: entry.name.clone(),
+            parameter: entry.parameter.clone(),
             verdict: answer.verdict,
             estimate: answer.estimate,
             low: answer.interval.low,
@@ -188,6 +189,9 @@ fn shortfall(entry: &Entry, answer: &Answer, need: Need) -> Option<String> {
         }
         Some(Precision::Relative(part)) => {
             format!("precision {part} of the estimate is not reached")
+        }
+        Some(Precision::Either { absolute, relative }) => {
+            format!("precision {absolute}, or {relative} of the estimate, is not reached")
         }
         None => return None,
     };

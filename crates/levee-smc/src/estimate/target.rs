@@ -1,5 +1,6 @@
 //! What is to be estimated, and how well.
 
+use std::fmt;
 use std::num::NonZeroUsize;
 
 use serde::Serialize;
@@ -13,6 +14,8 @@ pub struct Target {
     pub name: String,
     /// Where it was asked, for messages: `scenario.toml:31:11`. May be empty.
     pub place: String,
+    /// Of one of the points of a parametric question: its parameter here. `name` ends in it.
+    pub parameter: Option<Parameter>,
     /// What is estimated, from which columns, by which method.
     pub kind: Kind,
     /// Confidence of its interval, within 0 and 1; [`Settings::confidence`] if `None`.
@@ -28,10 +31,27 @@ impl Target {
         Self {
             name: name.into(),
             place: String::new(),
+            parameter: None,
             kind,
             confidence: None,
             precision: None,
         }
+    }
+}
+
+/// The parameter of a parametric question, and its value at one of its points.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+}
+
+impl fmt::Display for Parameter {
+    /// ` x=0.5`, as it ends the name of a target.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, " {}={}", self.name, self.value)
     }
 }
 
@@ -168,6 +188,24 @@ pub enum Precision {
     Absolute(f64),
     /// Half its width is at most this part of the estimate.
     Relative(f64),
+    /// Half its width is at most the one or the other, whichever is more: absolute where the estimate is small, relative where it is large.
+    Either {
+        /// As [`Precision::Absolute`].
+        absolute: f64,
+        /// As [`Precision::Relative`].
+        relative: f64,
+    },
+}
+
+impl Precision {
+    /// What half the width may be, with such an estimate.
+    pub(crate) fn goal(self, estimate: f64) -> f64 {
+        match self {
+            Self::Absolute(half) => half,
+            Self::Relative(part) => part * estimate.abs(),
+            Self::Either { absolute, relative } => absolute.max(relative * estimate.abs()),
+        }
+    }
 }
 
 /// How many runs are made.

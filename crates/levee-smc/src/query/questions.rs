@@ -9,7 +9,7 @@ use super::parser::evaluate;
 use super::short;
 use super::syntax::{self, BinaryOp, Expr, ExprKind, Formula, Program, Query, UnaryOp};
 use crate::estimate::{
-    Kind, Precision, ProbabilityMethod, Side, Source, Steady, Target, Test, Tested,
+    Kind, Parameter, Precision, ProbabilityMethod, Side, Source, Steady, Target, Test, Tested,
 };
 use crate::measure::{Measure, MeasureError, Row};
 
@@ -276,8 +276,11 @@ fn add<'s>(
         let parameter = parameter
             .zip(point)
             .map(|((name, _), value)| (name.clone(), value));
-        if let Some((name, value)) = &parameter {
-            target.name.push_str(&format!(" {name}={value}"));
+        target.parameter = parameter
+            .clone()
+            .map(|(name, value)| Parameter { name, value });
+        if let Some(parameter) = &target.parameter {
+            target.name.push_str(&parameter.to_string());
         }
         asked.push(Asked {
             target,

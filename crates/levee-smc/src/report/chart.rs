@@ -29,9 +29,11 @@ pub(super) struct Series {
 /// A plot.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Chart {
-    /// Above it.
+    /// Above it; may be empty.
     pub(super) title: String,
-    /// Below the horizontal axis.
+    /// What it shows, for those who hear it.
+    pub(super) about: String,
+    /// Below the horizontal axis; may be empty.
     pub(super) x_label: String,
     /// What stands along the horizontal axis.
     pub(super) ticks: Vec<Tick>,
@@ -53,7 +55,7 @@ const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
-const BOTTOM: f64 = 42.0;
+const BOTTOM: f64 = 52.0;
 /// Colours of report.css; further series use them again, with the other shapes.
 const COLOURS: usize = 8;
 /// Half the width of a whisker's end, and of a mark.
@@ -62,9 +64,17 @@ const MARK: f64 = 3.4;
 /// Series are set apart by this much, so that whiskers of one place do not lie on each other.
 const APART: f64 = 5.0;
 
+/// Half the width of a character of a label, at most: on a narrow screen letters are larger.
+const HALF_CHARACTER: f64 = 4.7;
+/// Between the outermost marks and the ends of the axis, at least.
+const MARGIN: f64 = 24.0;
+
 /// Where values lie in the plot.
 struct Frame {
     xs: Vec<f64>,
+    margin: f64,
+    /// Labels of neighbours would meet: every second one stands lower.
+    crowded: bool,
     low: f64,
     high: f64,
     step: f64,
@@ -95,18 +105,25 @@ impl Frame {
         };
         let step = nice_step(high - low);
         let (low, high) = ((low / step).floor() * step, (high / step).ceil() * step);
-        Self {
+        let width = |tick: &Tick| 2.0 * HALF_CHARACTER * tick.label.chars().count() as f64;
+        let widest = chart.ticks.iter().map(width).fold(0.0, f64::max);
+        let mut frame = Self {
             xs: positions(&chart.ticks),
+            // The outermost labels stay within the picture.
+            margin: (widest / 2.0 - RIGHT).clamp(MARGIN, WIDTH / 5.0),
+            crowded: false,
             low,
             high,
             step,
-        }
+        };
+        let xs: Vec<f64> = (0..chart.ticks.len()).map(|i| frame.x(i)).collect();
+        frame.crowded = xs.windows(2).any(|pair| pair[1] - pair[0] < widest);
+        frame
     }
 
     fn x(&self, tick: usize) -> f64 {
-        let margin = 24.0;
         let at = self.xs.get(tick).copied().unwrap_or(0.5);
-        LEFT + margin + (WIDTH - LEFT - RIGHT - 2.0 * margin) * at
+        LEFT + self.margin + (WIDTH - LEFT - RIGHT - 2.0 * self.margin) * at
     }
 
     fn y(&self, value: f64) -> f64 {
@@ -150,14 +167,15 @@ impl Chart {
     /// Writes the plot with its key as a `figure`.
     pub(super) fn write(&self, out: &mut String) {
         let frame = Frame::new(self);
-        write!(out, "<figure>\n<h2>{}</h2>\n", escape(&self.title)).ok();
+        out.push_str("<figure>\n");
+        if !self.title.is_empty() {
+            writeln!(out, "<h2>{}</h2>", escape(&self.title)).ok();
+        }
         self.key(out);
         writeln!(
             out,
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}: {} curves over {}; the tables below hold the same figures\">",
-            escape(&self.title),
-            self.series.len(),
-            escape(&self.x_label),
+            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}; the tables below hold the same figures\">",
+            escape(&self.about),
         )
         .ok();
         self.axes(out, &frame);
@@ -213,7 +231,12 @@ impl Chart {
                 out,
                 "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
                 frame.x(i),
-                HEIGHT - BOTTOM + 16.0,
+                HEIGHT - BOTTOM
+                    + if frame.crowded && i % 2 == 1 {
+                        31.0
+                    } else {
+                        16.0
+                    },
                 escape(&tick.label)
             )
             .ok();
@@ -318,6 +341,7 @@ mod tests {
     fn chart(values: &[f64]) -> Chart {
         Chart {
             title: "complete <b>".into(),
+            about: "complete".into(),
             x_label: "attack.share".into(),
             ticks: (0..values.len())
                 .map(|i| Tick {
@@ -351,6 +375,24 @@ mod tests {
         )));
         assert!(svg.contains("complete &lt;b&gt;") && svg.contains("a &amp; b"));
         assert!(!svg.contains("NaN"));
+    }
+
+    #[test]
+    fn labels_stay_in_the_picture_and_do_not_meet() {
+        let long = |count: usize| {
+            let mut chart = chart(&vec![0.5; count]);
+            for tick in &mut chart.ticks {
+                (tick.label, tick.value) = ("seven-roulette".into(), None);
+            }
+            chart
+        };
+        let half = 14.0 * HALF_CHARACTER;
+        for (count, crowded) in [(1, false), (3, false), (6, true)] {
+            let frame = Frame::new(&long(count));
+            assert!(frame.x(count - 1) + half <= WIDTH && frame.x(0) - half >= 0.0);
+            assert_eq!(frame.crowded, crowded, "{count}");
+        }
+        assert!(!Frame::new(&chart(&[0.1, 0.2, 0.3])).crowded);
     }
 
     #[test]

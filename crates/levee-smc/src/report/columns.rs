@@ -46,8 +46,13 @@ pub fn columns(report: &Report) -> Vec<Column> {
     }
     let mut columns = vec![texts("lane", &|point, _| Some(point.name.clone()))];
     columns.extend(keys(report).iter().map(|key| swept(key, &lines)));
+    columns.push(texts("query", &|_, a| Some(a.estimate.name.clone())));
+    if lines.iter().any(|(_, a)| a.estimate.parameter.is_some()) {
+        columns.push(numbers("parameter", &|a| {
+            a.estimate.parameter.as_ref().map(|p| p.value)
+        }));
+    }
     columns.extend([
-        texts("query", &|_, a| Some(a.estimate.name.clone())),
         numbers("estimate", &|a| Some(a.estimate.estimate)),
         numbers("low", &|a| Some(a.estimate.low)),
         numbers("high", &|a| Some(a.estimate.high)),
@@ -63,6 +68,9 @@ pub fn columns(report: &Report) -> Vec<Column> {
         numbers("measured_low", &|a| real(a).map(|m| m.low)),
         numbers("measured_high", &|a| real(a).map(|m| m.high)),
         numbers("gap", &|a| a.real.as_ref()?.gap),
+        numbers("same_runs", &|a| {
+            Some(a.real.as_ref()?.same_runs.as_ref()?.estimate)
+        }),
     ]);
     columns
 }

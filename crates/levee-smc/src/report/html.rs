@@ -28,23 +28,31 @@ pub fn html(report: &Report) -> String {
     writeln!(out, "<h1>{}</h1>", escape(&title)).ok();
     introduction(&mut out, report);
     for query in &layout.queries {
-        writeln!(
-            out,
-            "<h2 class=\"query\">{}</h2>\n<section class=\"plots\">",
-            escape(query)
-        )
-        .ok();
-        for panel in &layout.panels {
-            chart(panel, layout.x, query).write(&mut out);
-        }
-        out.push_str("</section>\n");
-        for panel in &layout.panels {
-            rows(&mut out, panel, layout.x, query);
-        }
+        section(&mut out, &layout.panels, layout.x, query);
+    }
+    for curve in &layout.curves {
+        section(&mut out, &curve.panels, Some(curve.parameter), curve.query);
     }
     notes(&mut out, report);
     out.push_str("</main>\n</body>\n</html>\n");
     out
+}
+
+/// All that there is to a query.
+fn section(out: &mut String, panels: &[Panel<'_>], x: Option<&str>, query: &str) {
+    writeln!(
+        out,
+        "<h2 class=\"query\">{}</h2>\n<section class=\"plots\">",
+        escape(query)
+    )
+    .ok();
+    for panel in panels {
+        chart(panel, x, query).write(out);
+    }
+    out.push_str("</section>\n");
+    for panel in panels {
+        rows(out, panel, x, query);
+    }
 }
 
 fn introduction(out: &mut String, report: &Report) {
@@ -65,11 +73,11 @@ fn introduction(out: &mut String, report: &Report) {
 }
 
 fn chart(panel: &Panel<'_>, x: Option<&str>, query: &str) -> Chart {
-    let title = if panel.title.is_empty() {
-        query
-    } else {
-        &panel.title
-    };
+    let title = &panel.title;
+    let over = x.unwrap_or("lanes");
+    let about = [query, title, over].map(str::to_owned);
+    let about = about.into_iter().filter(|part| !part.is_empty());
+    let about = about.collect::<Vec<_>>().join(", ");
     let marks = |lane: usize, of: fn(&Answer) -> Option<Mark>| -> Vec<(usize, Mark)> {
         let all = 0..panel.rows.len();
         all.filter_map(|row| Some((row, of(panel.answer(row, lane, query)?)?)))
@@ -78,8 +86,9 @@ fn chart(panel: &Panel<'_>, x: Option<&str>, query: &str) -> Chart {
     match x {
         Some(x) => Chart {
             title: title.to_owned(),
+            about,
             x_label: x.to_owned(),
-            ticks: panel.rows.iter().map(|row| tick(*row)).collect(),
+            ticks: panel.rows.iter().map(|row| tick(row.as_ref())).collect(),
             series: panel
                 .lanes
                 .iter()
@@ -94,7 +103,8 @@ fn chart(panel: &Panel<'_>, x: Option<&str>, query: &str) -> Chart {
         // Lanes stand along the axis, each with a colour of its own.
         None => Chart {
             title: title.to_owned(),
-            x_label: "lane".to_owned(),
+            about,
+            x_label: String::new(),
             ticks: panel
                 .lanes
                 .iter()
@@ -150,10 +160,13 @@ fn tick(value: Option<&Coordinate>) -> Tick {
 }
 
 fn rows(out: &mut String, panel: &Panel<'_>, x: Option<&str>, query: &str) {
+    out.push_str("<figure class=\"wide\">\n");
+    if !panel.title.is_empty() {
+        writeln!(out, "<h2>{}</h2>", escape(&panel.title)).ok();
+    }
     write!(
         out,
-        "<figure class=\"wide\">\n<h2>{}</h2>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">{}</th>",
-        escape(&[query, panel.title.as_str()].join(" ")),
+        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">{}</th>",
         escape(x.unwrap_or(""))
     )
     .ok();
@@ -161,11 +174,12 @@ fn rows(out: &mut String, panel: &Panel<'_>, x: Option<&str>, query: &str) {
         write!(out, "<th scope=\"col\">{}</th>", escape(lane)).ok();
     }
     out.push_str("</tr></thead>\n<tbody>\n");
+    let digits = table::digits_of(panel, query);
     for (row, value) in panel.rows.iter().enumerate() {
-        let label = value.map(ToString::to_string).unwrap_or_default();
+        let label = value.as_ref().map(ToString::to_string).unwrap_or_default();
         write!(out, "<tr><td>{}</td>", escape(&label)).ok();
         for lane in 0..panel.lanes.len() {
-            let cell = table::cell(panel.answer(row, lane, query));
+            let cell = table::cell(panel.answer(row, lane, query), digits);
             write!(out, "<td>{}</td>", escape(&cell).replace('\n', "<br/>")).ok();
         }
         out.push_str("</tr>\n");

@@ -1,6 +1,6 @@
 //! What a check found, for machines and for people: JSON, CSV, tables, and a page with plots.
 //!
-//! JSON comes of [`Report`]'s `Serialize`; the other writers are [`csv`], [`table`] and [`html`]. [`columns`] is for formats of others.
+//! JSON comes of [`Report`]'s `Serialize`; the other writers are [`csv()`], [`table()`] and [`html()`]. [`columns()`] is for formats of others.
 
 mod chart;
 mod columns;
@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
 
 use crate::Estimate;
+use crate::estimate::{Interval, gap};
 
 pub use columns::{Column, Fields, columns};
 pub use csv::csv;
@@ -89,8 +90,10 @@ pub struct Real {
     pub measured: Option<Measured>,
     /// Measured less predicted.
     pub gap: Option<f64>,
-    /// Whether the gap is within what both intervals leave open: at most the root of the sum of the squares of their halves.
+    /// Whether the gap is within what both intervals leave open ([`gap`]).
     pub within: Option<bool>,
+    /// What the model says to the very runs that were measured: the luck of these runs is in both.
+    pub same_runs: Option<SameRuns>,
     /// Why there is no measurement, or what to know of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -109,6 +112,15 @@ pub struct Measured {
     pub runs: u64,
 }
 
+/// The model on the runs that were measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SameRuns {
+    /// What it says.
+    pub estimate: f64,
+    /// Measured less that: what the model is wrong by, and what the draws of the defence do.
+    pub gap: f64,
+}
+
 impl Answer {
     /// A prediction.
     #[must_use]
@@ -119,15 +131,23 @@ impl Answer {
         }
     }
 
-    /// A prediction beside a measurement.
+    /// A prediction beside a measurement, and what the model says to the same runs.
     #[must_use]
-    pub fn compared(estimate: Estimate, measured: &Estimate) -> Self {
-        let gap = measured.estimate - estimate.estimate;
-        // Each is wrong by its own chance: the halves add like standard errors do.
-        let open = half(estimate.low, estimate.high).hypot(half(measured.low, measured.high));
+    pub fn compared(estimate: Estimate, measured: &Estimate, same_runs: Option<f64>) -> Self {
+        fn sides(of: &Estimate) -> (f64, Interval) {
+            let (low, high) = (of.low, of.high);
+            (of.estimate, Interval { low, high })
+        }
+        let gap = gap(sides(measured), sides(&estimate));
+        let open = [gap.low, gap.high].iter().all(|end| end.is_finite());
+        let same_runs = same_runs.map(|same| SameRuns {
+            estimate: same,
+            gap: measured.estimate - same,
+        });
         let real = Real {
-            gap: gap.is_finite().then_some(gap),
-            within: (gap.is_finite() && open.is_finite()).then_some(gap.abs() <= open),
+            gap: gap.estimate.is_finite().then_some(gap.estimate),
+            within: open.then(|| gap.holds_zero()),
+            same_runs: same_runs.filter(|same| same.gap.is_finite()),
             note: measured.warnings.first().cloned(),
             measured: Some(Measured {
                 estimate: measured.estimate,
@@ -151,14 +171,11 @@ impl Answer {
                 measured: None,
                 gap: None,
                 within: None,
+                same_runs: None,
                 note: Some(why),
             }),
         }
     }
-}
-
-fn half(low: f64, high: f64) -> f64 {
-    (high - low) / 2.0
 }
 
 fn as_map<S: Serializer>(at: &[(String, Coordinate)], to: S) -> Result<S::Ok, S::Error> {

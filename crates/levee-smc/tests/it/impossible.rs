@@ -148,6 +148,37 @@ fn coin(rng: &mut Pcg64, row: &mut Row) {
 }
 
 #[test]
+fn the_wider_of_two_precisions_will_do() {
+    let world = World::new(1, 1, 0, |rng, row| {
+        row.values[0] = 50.0 + 10.0 * uniform(rng);
+    });
+    let half = |absolute, relative| {
+        let either = Precision::Either { absolute, relative };
+        let got = &ask(
+            &world,
+            &[Target::new("m", MEAN)],
+            &sequential(either, 100_000),
+        )[0];
+        assert_eq!(got.stopped, Stopped::Precision);
+        (got.high - got.low) / 2.0
+    };
+    // About 55: a hundredth is 0.55, a thousandth 0.055.
+    for (absolute, relative, goal) in [(0.1, 0.0001, 0.1), (0.01, 0.001, 0.056)] {
+        let half = half(absolute, relative);
+        assert!(half <= goal && half > goal / 2.0, "{half} for {goal}");
+    }
+    let tight = Precision::Either {
+        absolute: 1e-6,
+        relative: 1e-6,
+    };
+    let got = &ask(&world, &[Target::new("m", MEAN)], &sequential(tight, 100))[0];
+    assert!(
+        got.warnings[0]
+            .starts_with("precision 0.000001, or 0.000001 of the estimate, is not reached")
+    );
+}
+
+#[test]
 fn what_was_not_reached_is_said() {
     let world = World::new(1, 1, 0, coin);
     let target = [Target::new("p", COIN)];

@@ -1,12 +1,13 @@
 //! `levee check SCENARIO`.
 
+use std::fs::OpenOptions;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use levee_sim::scenario::Scenario;
+use levee_sim::scenario::{self, Scenario};
 use levee_smc::estimate::{Precision, Runs, Settings, Verdict};
 use levee_smc::report::{self, Answer, PointReport, Report};
 use levee_smc::{Control, Estimate, Halt, Observable, Progress};
@@ -30,19 +31,33 @@ pub(crate) struct Args {
     files: Files,
 }
 
+/// How narrow intervals get where neither the scenario nor the command line says: a point in a hundred of a share, one part in a hundred
+/// of what is larger than 1. Enough to tell defences apart, in seconds.
+const PRECISION: Precision = Precision::Either {
+    absolute: 0.01,
+    relative: 0.01,
+};
+
+/// As in a scenario.
+const RUNS_MAX: u64 = 1_000_000_000;
+
+/// More threads than any machine has processors for.
+const THREADS_MAX: i64 = 1024;
+
 /// How surely, over what the scenario says.
 #[derive(Debug, clap::Args)]
 pub(crate) struct How {
-    /// At most so many runs of each point
-    #[arg(long, value_name = "RUNS", value_parser = clap::value_parser!(u64).range(1..))]
+    /// At most so many runs of each point [default: 1000000]
+    #[arg(long, value_name = "RUNS", value_parser = clap::value_parser!(u64).range(2..=RUNS_MAX))]
     max_runs: Option<u64>,
     /// Exactly so many runs of each point
-    #[arg(long, value_name = "RUNS", conflicts_with = "max_runs", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "RUNS", conflicts_with = "max_runs", value_parser = clap::value_parser!(u64).range(1..=RUNS_MAX))]
     runs: Option<u64>,
-    /// Half the width that an interval may have
+    /// Half the width that any interval may have, whatever the scenario says [default: 0.01, or a hundredth of the estimate where that is
+    /// more]
     #[arg(long, value_name = "HALF_WIDTH", value_parser = positive)]
     precision: Option<f64>,
-    /// Confidence of the intervals, such as 0.99
+    /// Confidence of all intervals and tests, such as 0.95 [default: 0.99]
     #[arg(long, value_parser = share)]
     confidence: Option<f64>,
     /// The seed of run 0; run i takes the i-th after it
@@ -52,8 +67,8 @@ pub(crate) struct How {
     #[arg(long, value_name = "SECONDS", value_parser = positive)]
     time_budget: Option<f64>,
     /// Threads; the results do not depend on it [default: one for each processor]
-    #[arg(long)]
-    threads: Option<NonZeroUsize>,
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX))]
+    threads: Option<u16>,
 }
 
 /// What else is written.
@@ -90,6 +105,7 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Exit> {
     if args.observables {
         return observables(&scenario, global);
     }
+    args.files.check()?;
     let view = CheckView::new(global);
     let stop = signals::stop_flag()?;
     let answers = predict(&scenario, &args.how, &view, &stop)?;
@@ -102,18 +118,18 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Exit> {
         warnings: answers.remarks,
         points: points(&scenario, answers.points),
     };
-    args.files.write(&report)?;
+    // The figures first: they are not lost when a file cannot be written.
     if global.json {
         output::json(&report)?;
     } else {
         output::text(&report::table(&report))?;
     }
-    let rejected = report
-        .points
-        .iter()
-        .flat_map(|point| &point.queries)
-        .any(|answer| answer.estimate.verdict == Some(Verdict::Rejected));
-    Ok(if rejected { Exit::No } else { Exit::Yes })
+    args.files.write(&report)?;
+    let answers = report.points.iter().flat_map(|point| &point.queries);
+    let mut verdicts = answers.filter_map(|answer| answer.estimate.verdict);
+    // What is undecided is not shown to hold.
+    let hold = verdicts.all(|verdict| verdict == Verdict::Holds);
+    Ok(if hold { Exit::Yes } else { Exit::No })
 }
 
 /// What the models say, until `stop` becomes true.
@@ -162,6 +178,24 @@ impl How {
         if let Some(seed) = self.seed {
             scenario.reseed(seed);
         }
+        let check = &mut scenario.check;
+        if let Some(confidence) = self.confidence {
+            // Errors of a test are what the confidence leaves, unless the scenario says otherwise.
+            let usual = 1.0 - check.confidence;
+            for error in [&mut check.sprt.alpha, &mut check.sprt.beta] {
+                if *error == usual {
+                    *error = 1.0 - confidence;
+                }
+            }
+            check.confidence = confidence;
+        }
+        if let Some(half) = self.precision {
+            check.precision = Some(scenario::Precision::Absolute(half));
+        }
+        for query in &mut scenario.queries {
+            query.confidence = query.confidence.filter(|_| self.confidence.is_none());
+            query.precision = query.precision.filter(|_| self.precision.is_none());
+        }
     }
 
     fn time_budget(&self, scenario: &Scenario) -> Option<Duration> {
@@ -182,19 +216,19 @@ impl How {
         if let Some(fixed) = self.runs {
             runs = Runs::Fixed(fixed);
         }
-        let precision = self.precision.map(Precision::Absolute);
         Settings {
             runs,
-            confidence: self.confidence.unwrap_or(check.confidence),
-            precision: precision.or(check.precision.map(questions::precision)),
+            confidence: check.confidence,
+            precision: Some(check.precision.map_or(PRECISION, questions::precision))
+                .filter(|_| matches!(runs, Runs::Sequential { .. }) || check.precision.is_some()),
             simultaneous: 1,
             threads: self.threads(),
-            ..Settings::default()
         }
     }
 
     fn threads(&self) -> NonZeroUsize {
-        self.threads.unwrap_or_else(processors)
+        let asked = self.threads.and_then(|n| NonZeroUsize::new(n.into()));
+        asked.unwrap_or_else(processors)
     }
 }
 
@@ -204,6 +238,19 @@ pub(crate) fn processors() -> NonZeroUsize {
 }
 
 impl Files {
+    /// Whether they can be written: to be asked before the work, not after it.
+    pub(crate) fn check(&self) -> Result<()> {
+        for path in [&self.html, &self.csv, &self.parquet].into_iter().flatten() {
+            let there = path.exists();
+            let tried = OpenOptions::new().create(true).append(true).open(path);
+            tried.with_context(|| unwritable(path))?;
+            if !there {
+                std::fs::remove_file(path).ok();
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn write(&self, report: &Report) -> Result<()> {
         let text = |path: &Option<PathBuf>, text: fn(&Report) -> String| match path {
             Some(path) => write(path, text(report).as_bytes()),
@@ -219,9 +266,14 @@ impl Files {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let name = path.display();
-    std::fs::write(path, bytes)
-        .with_context(|| format!("{name}: cannot be written; check the folder and its permissions"))
+    std::fs::write(path, bytes).with_context(|| unwritable(path))
+}
+
+fn unwritable(path: &Path) -> String {
+    format!(
+        "{}: cannot be written; check the folder and its permissions",
+        path.display()
+    )
 }
 
 #[derive(serde::Serialize)]
@@ -233,6 +285,9 @@ struct Offered<'o> {
 
 #[derive(serde::Serialize)]
 struct Named<'o> {
+    /// As `s.rval(3)` has it; samples have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<usize>,
     name: &'o str,
     unit: &'o str,
     meaning: &'o str,
@@ -240,9 +295,10 @@ struct Named<'o> {
 
 fn observables(scenario: &Scenario, global: Global) -> Result<Exit> {
     let (observables, samples) = models::offer(scenario)?;
-    fn list(of: &[Observable]) -> Vec<Named<'_>> {
-        let all = of.iter();
-        all.map(|o| Named {
+    fn list(of: &[Observable], numbered: bool) -> Vec<Named<'_>> {
+        let all = of.iter().enumerate();
+        all.map(|(i, o)| Named {
+            number: numbered.then_some(i + 1),
             name: &o.name,
             unit: &o.unit,
             meaning: &o.meaning,
@@ -252,8 +308,8 @@ fn observables(scenario: &Scenario, global: Global) -> Result<Exit> {
     if global.json {
         output::json(&Offered {
             command: "check",
-            observables: list(&observables),
-            samples: list(&samples),
+            observables: list(&observables, true),
+            samples: list(&samples, false),
         })?;
     } else {
         output::text(&report::offer(&observables, &samples))?;

@@ -1,10 +1,12 @@
 //! `levee compare SCENARIO`: the model and real runs, asked the same.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use levee_lab::lane::LaneResult;
 use levee_lab::real::RealRuns;
 use levee_lab::runner;
 use levee_sim::scenario::{Asked, NextStep, Query, Scenario, ServiceKind};
@@ -17,6 +19,7 @@ use super::check::{Files, How, predict};
 use super::lab::Pace;
 use crate::cli::Global;
 use crate::exit::Answer as Exit;
+use crate::models::{self, Ask};
 use crate::questions::{self, Asking};
 use crate::view::{CheckView, LabView};
 use crate::{output, scenarios, signals};
@@ -31,7 +34,7 @@ pub(crate) struct Args {
     /// Wall-clock seconds that one second of the scenario takes, instead of what it says
     #[arg(long, value_name = "FACTOR", value_parser = scale)]
     scale: Option<f64>,
-    /// Exit with 1 when a gap is wider than this, such as 0.05
+    /// Exit with 1 when a measurement is further than this from what the model says to the same runs, such as 0.05
     #[arg(long, value_name = "GAP", value_parser = super::check::positive)]
     within: Option<f64>,
     #[command(flatten)]
@@ -65,6 +68,7 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Exit> {
     }
     args.how.apply(&mut scenario);
     let mut warnings = args.adjust(&mut scenario);
+    args.files.check()?;
     let stop = signals::stop_flag()?;
     let view = CheckView::new(global);
     let answers = predict(&scenario, &args.how, &view, &stop)?;
@@ -78,18 +82,20 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Exit> {
     let late = runner::report("compare", &scenario, &real).warnings;
     warnings.extend(late);
     let confidence = args.how.settings(&scenario).confidence;
+    let same = same_runs(&scenario, &args.how, &real.results)?;
     let mut points = Vec::new();
-    for ((point, predicted), results) in scenario
+    for (((point, predicted), same), results) in scenario
         .points
         .iter()
         .zip(answers.points)
+        .zip(same)
         .zip(&real.results)
     {
         let runs = RealRuns::new(&point.setup, results);
         points.push(PointReport {
             name: point.lane.clone(),
             at: scenarios::coordinates(point),
-            queries: side_by_side(&scenario, predicted, &runs, confidence)?,
+            queries: side_by_side(&scenario, predicted, &same, &runs, confidence)?,
         });
     }
     let report = Report {
@@ -100,15 +106,15 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Exit> {
         warnings,
         points,
     };
-    args.files.write(&report)?;
     if global.json {
         output::json(&report)?;
     } else {
         output::text(&report::table(&report))?;
     }
-    let widest = report.points.iter().flat_map(|point| &point.queries);
-    let widest = widest.filter_map(|answer| answer.real.as_ref()?.gap);
-    let holds = |within: f64| widest.map(f64::abs).all(|gap| gap <= within);
+    args.files.write(&report)?;
+    let gaps = report.points.iter().flat_map(|point| &point.queries);
+    let gaps = gaps.filter_map(|answer| Some(answer.real.as_ref()?.same_runs.as_ref()?.gap));
+    let holds = |within: f64| gaps.map(f64::abs).all(|gap| gap <= within);
     Ok(if args.within.is_none_or(holds) {
         Exit::Yes
     } else {
@@ -149,10 +155,42 @@ impl Args {
     }
 }
 
+/// What the model says to the runs that were made for real: run `i` of both has the same callers, at the same times, with
+/// the same wishes. Only the defence's own draws differ.
+fn same_runs(
+    scenario: &Scenario,
+    how: &How,
+    results: &[Vec<LaneResult>],
+) -> Result<Vec<Vec<Estimate>>> {
+    let mut same = vec![Vec::new(); scenario.points.len()];
+    // One number of runs for all, unless someone stopped it.
+    let numbers: BTreeSet<usize> = results.iter().map(Vec::len).collect();
+    for runs in numbers.into_iter().filter(|runs| *runs > 0) {
+        let places: Vec<usize> = (0..results.len())
+            .filter(|i| results[*i].len() == runs)
+            .collect();
+        let mut part = scenario.clone();
+        part.points = places.iter().map(|i| scenario.points[*i].clone()).collect();
+        let settings = Settings {
+            runs: Runs::Fixed(runs as u64),
+            ..how.settings(scenario)
+        };
+        let ask = Ask {
+            settings,
+            control: Control::NONE,
+        };
+        for (i, estimates) in places.into_iter().zip(models::ask(&part, &ask)?.points) {
+            same[i] = estimates;
+        }
+    }
+    Ok(same)
+}
+
 /// Each query's prediction beside what the real runs say.
 fn side_by_side(
     scenario: &Scenario,
     predicted: Vec<Estimate>,
+    same: &[Estimate],
     runs: &RealRuns,
     confidence: f64,
 ) -> Result<Vec<Answer>> {
@@ -168,7 +206,10 @@ fn side_by_side(
         {
             answers.push(match &mut measured {
                 Ok(all) => match all.next() {
-                    Some(measured) => Answer::compared(estimate, &measured),
+                    Some(measured) => {
+                        let same = same.iter().find(|s| s.name == estimate.name);
+                        Answer::compared(estimate, &measured, same.map(|s| s.estimate))
+                    }
                     None => Answer::unmeasured(estimate, "no real run was finished".to_owned()),
                 },
                 Err(why) => Answer::unmeasured(estimate, why.clone()),
@@ -203,12 +244,12 @@ fn measure(
         observables: runs.observables(),
         samples: runs.samples(),
     };
-    let Asking {
+    // The model has answered it: only names can be missing here.
+    let Ok(Asking {
         measure, targets, ..
-    } = match questions::compile(std::slice::from_ref(query), scenario, offer) {
-        Ok(asking) => asking,
-        // The model has answered it: only names can be missing here.
-        Err(_) => return Ok(Err("the lab does not measure what it names".to_owned())),
+    }) = questions::compile(std::slice::from_ref(query), scenario, offer)
+    else {
+        return Ok(Err("the lab does not measure what it names".to_owned()));
     };
     let settings = Settings {
         runs: Runs::Fixed(runs.len() as u64),

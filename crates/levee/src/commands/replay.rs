@@ -19,7 +19,7 @@ use crate::{output, view};
 pub(crate) struct Args {
     /// The recording, such as events.jsonl
     recording: PathBuf,
-    /// Another defence, to see what it would have done: a live configuration, a scenario, or a file with a [defense] table
+    /// Another defence, to see what it would have done: a live configuration, a scenario, or a file with a `[defense]` table
     config: Option<PathBuf>,
     /// Which front of a live configuration
     #[arg(long, value_name = "NAME", requires = "config")]

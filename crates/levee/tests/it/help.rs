@@ -5,6 +5,8 @@ const COMMANDS: &[&[&str]] = &[
     &["demo"],
     &["run"],
     &["lab"],
+    &["check"],
+    &["compare"],
     &["replay"],
     &["fit"],
     &["tune"],

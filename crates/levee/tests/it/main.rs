@@ -1,6 +1,8 @@
 //! The program as a user runs it.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
+mod check;
+mod compare;
 mod config;
 mod fit;
 mod help;
@@ -10,7 +12,8 @@ mod run;
 mod tune;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
+use std::time::{Duration, Instant};
 
 /// The program, without what the environment of the test would change.
 fn levee() -> Command {
@@ -42,4 +45,52 @@ fn golden(name: &str, text: &str) {
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     assert_eq!(text, committed, "LEVEE_BLESS=1 accepts it");
+}
+
+/// Sends SIGINT to a child that has come to listen for it, and waits for its end.
+fn interrupt(child: Child) -> Output {
+    // The thread that listens is there once the handler is.
+    let threads = format!("/proc/{}/task", child.id());
+    let listens = || {
+        let all = std::fs::read_dir(&threads).unwrap().flatten();
+        all.map(|thread| std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default())
+            .any(|name| name == "levee-signals\n")
+    };
+    let begin = Instant::now();
+    while !listens() {
+        assert!(
+            begin.elapsed() < Duration::from_secs(30),
+            "it does not listen"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let id = child.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &id]).status().unwrap();
+    assert!(sent.success());
+    child.wait_with_output().unwrap()
+}
+
+/// Every tag is closed in its order and every attribute quoted, and the page needs nothing from elsewhere.
+#[track_caller]
+fn well_formed(page: &str) {
+    for outside in [
+        "http:", "https:", "src=", "href=", "url(", "@import", "<script", "NaN", "inf\"",
+    ] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    let mut open = Vec::new();
+    for tag in page.split('<').skip(1) {
+        let (tag, text) = tag.split_once('>').unwrap();
+        assert!(
+            open.last() == Some(&"style") || !text.contains('>'),
+            "{text}"
+        );
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name));
+        } else if !tag.ends_with('/') && !tag.starts_with("!DOCTYPE") && !tag.starts_with("meta") {
+            open.push(tag.split(' ').next().unwrap());
+        }
+        assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+    }
+    assert_eq!(open, Vec::<&str>::new(), "left open");
 }

@@ -1,5 +1,6 @@
 use levee_policy::selective::{Kind, Strategy};
 
+use super::lives::{ProductLimit, Seen};
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;

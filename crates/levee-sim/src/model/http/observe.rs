@@ -219,7 +219,7 @@ const ENTRIES: [Entry; 37] = [
     ),
     entry(
         "server.full",
-        "",
+        "0/1",
         "1 if all places are taken now",
         |m, _| f64::from(u8::from(m.busy >= m.setup.capacity)),
     ),

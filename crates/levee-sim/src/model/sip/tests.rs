@@ -220,17 +220,32 @@ fn a_tournament_of_all_needs_no_luck() {
 
 #[test]
 fn the_trends_of_the_paper_hold() {
-    for preset in [Preset::Paper, Preset::Corrected] {
-        let mut before = [1.0; 4];
-        for share in [0.17, 0.5, 0.83] {
+    let mean_call = Duration::from_secs(5);
+    let exponential = Durations::Exponential(mean_call);
+    let lognormal = Durations::Lognormal {
+        mean: mean_call,
+        sigma: 1.0,
+    };
+    for (preset, rate, durations) in [
+        (Preset::Paper, 4.75, exponential.clone()),
+        // As many calls as Erlang B lets 24 lines carry with 1% blocked.
+        (Preset::Corrected, 3.06, exponential),
+        (Preset::Corrected, 4.75, lognormal),
+    ] {
+        let mut first: Option<[(f64, f64); 4]> = None;
+        let mut before = [(1.0, 0.0); 4];
+        for share in [0.17, 0.33, 0.5, 0.67, 0.83] {
             let lanes = [
                 None,
                 seven(Strategy::Uniform),
                 seven(Strategy::Roulette),
                 seven(Strategy::Tournament { size: Some(12) }),
             ];
-            let complete =
-                lanes.map(|lane| complete(paper(4.75, share, lane).with_preset(preset), 80));
+            let complete = lanes.map(|lane| {
+                let mut setup = paper(rate, share, lane).with_preset(preset);
+                setup.plan.honest.durations = Some(durations.clone());
+                complete(setup, 80)
+            });
             let better = |one: usize, other: usize| {
                 let (by, error) = difference(&complete[one], &complete[other]);
                 assert!(
@@ -242,11 +257,67 @@ fn the_trends_of_the_paper_hold() {
             better(1, 0);
             better(2, 1);
             better(3, 1);
-            // More attackers, fewer complete calls.
-            let now = complete.map(|lane| mean(&lane).0);
-            assert!(now.iter().zip(before).all(|(now, before)| *now < before));
+            // More attackers, fewer complete calls: no step rises.
+            let now = complete.map(|lane| mean(&lane));
+            for (lane, (now, before)) in now.iter().zip(before).enumerate() {
+                let rise = now.0 - before.0;
+                assert!(
+                    rise < 3.0 * now.1.hypot(before.1),
+                    "{preset:?} {share} {lane}: {rise}"
+                );
+            }
             before = now;
+            first.get_or_insert(now);
         }
+        // And all the way it falls.
+        for (lane, (first, last)) in first.unwrap().iter().zip(before).enumerate() {
+            let fall = first.0 - last.0;
+            assert!(
+                fall > 3.0 * first.1.hypot(last.1),
+                "{preset:?} {lane}: {fall}"
+            );
+        }
+    }
+}
+
+#[test]
+fn attackers_that_redial_leave_honest_callers_at_most_their_share_of_arrivals() {
+    let names = ["honest.complete", "honest.attempted", "attacker.attempted"];
+    for attackers in [25, 50] {
+        let figures = |defense| {
+            let mut setup = paper(3.06, 0.0, defense);
+            setup.plan.attacker.calls = Calls::OnceEach {
+                within: Duration::from_millis(200),
+            };
+            setup.plan.attacker.callers = attackers;
+            setup.redial = Some(Span::from_millis(200));
+            runs(setup, 60, names)
+        };
+        let undefended = figures(None);
+        let complete = |all: &[[f64; 3]]| all.iter().map(|run| run[0]).collect::<Vec<_>>();
+        let over = |all: &[[f64; 3]]| {
+            let residuals = all.iter().map(|[complete, honest, attacker]| {
+                complete - honest * honest / (honest + attacker)
+            });
+            mean(&residuals.collect::<Vec<_>>())
+        };
+        for strategy in [
+            Strategy::Uniform,
+            Strategy::Roulette,
+            Strategy::Tournament { size: Some(12) },
+        ] {
+            let defended = figures(seven(strategy));
+            let (by, error) = difference(&complete(&defended), &complete(&undefended));
+            assert!(by > 3.0 * error, "{attackers} {strategy:?}: {by} {error}");
+            let (by, error) = over(&defended);
+            assert!(by < 3.0 * error, "{attackers} {strategy:?}: {by} {error}");
+        }
+        // Each attacker has one call at a time: a limit of one call for each caller never refuses.
+        let limited = figures(Some(Config {
+            calls_per_caller: Some(1),
+            ..Config::of_kind(Defense::Refuse)
+        }));
+        assert_eq!(limited, undefended);
     }
 }
 
