@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
-use levee_sim::scenario::{self, Scenario};
+use anyhow::{Context as _, Result, bail};
+use levee_sim::scenario::{self, Point, Scenario};
 use levee_smc::estimate::{Precision, Runs, Settings, Verdict};
 use levee_smc::report::{self, Answer, PointReport, Report};
 use levee_smc::{Control, Estimate, Halt, Observable, Progress};
@@ -25,6 +25,9 @@ pub(crate) struct Args {
     /// List what its queries may name, with units, and check nothing
     #[arg(long)]
     observables: bool,
+    /// Answer how far each lane is ahead of this one, with common random numbers
+    #[arg(long, value_name = "LANE", conflicts_with = "observables")]
+    against: Option<String>,
     #[command(flatten)]
     how: How,
     #[command(flatten)]
@@ -108,7 +111,10 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Exit> {
     args.files.check()?;
     let view = CheckView::new(global);
     let stop = signals::stop_flag()?;
-    let answers = predict(&scenario, &args.how, &view, &stop)?;
+    let answers = match &args.against {
+        None => predict(&scenario, &args.how, &view, &stop)?,
+        Some(lane) => ahead(&mut scenario, lane, &args.how, &view, &stop)?,
+    };
     view.finish();
     let report = Report {
         command: "check",
@@ -139,6 +145,67 @@ pub(crate) fn predict(
     view: &CheckView,
     stop: &AtomicBool,
 ) -> Result<Answers> {
+    asking(scenario, how, view, stop, |ask| models::ask(scenario, ask))
+}
+
+/// How far the points of other lanes are ahead of this one's: run `i` of both has the same callers with the same wishes, so that
+/// their luck is not in the difference. The lane itself is taken out of the scenario.
+fn ahead(
+    scenario: &mut Scenario,
+    lane: &str,
+    how: &How,
+    view: &CheckView,
+    stop: &AtomicBool,
+) -> Result<Answers> {
+    let mut other = scenario.clone();
+    (scenario.points, other.points) = beside(scenario, lane)?;
+    let points = asking(scenario, how, view, stop, |ask| {
+        models::differences(scenario, &other, ask)
+    })?;
+    let named = |mut estimate: Estimate| {
+        estimate.name = format!("{}, less {lane}", estimate.name);
+        estimate
+    };
+    let points = points.into_iter();
+    Ok(Answers {
+        points: points
+            .map(|answers| answers.into_iter().map(named).collect())
+            .collect(),
+        remarks: Vec::new(),
+    })
+}
+
+/// The points of all other lanes, and for each the point of this lane that differs by its defence alone.
+fn beside(scenario: &Scenario, lane: &str) -> Result<(Vec<Point>, Vec<Point>)> {
+    let (mut points, mut others) = (Vec::new(), Vec::new());
+    for alike in scenario.points.chunks(scenario.lanes.max(1)) {
+        let Some(other) = alike.iter().find(|point| point.lane == lane) else {
+            let mut lanes: Vec<&str> = alike.iter().map(|point| point.lane.as_str()).collect();
+            lanes.dedup();
+            bail!(
+                "--against {lane}: no such lane, expected one of {}",
+                lanes.join(", ")
+            );
+        };
+        for point in alike.iter().filter(|point| point.lane != lane) {
+            points.push(point.clone());
+            others.push(other.clone());
+        }
+    }
+    if points.is_empty() {
+        bail!("--against {lane}: there is no other lane; add a [[lane]] to the scenario");
+    }
+    Ok((points, others))
+}
+
+/// Asks under the limits of time that were given.
+fn asking<T>(
+    scenario: &Scenario,
+    how: &How,
+    view: &CheckView,
+    stop: &AtomicBool,
+    ask: impl FnOnce(&Ask<'_>) -> Result<T>,
+) -> Result<T> {
     let end = how
         .time_budget(scenario)
         .and_then(|budget| Instant::now().checked_add(budget));
@@ -157,7 +224,7 @@ pub(crate) fn predict(
         progress: &progress,
     };
     let settings = how.settings(scenario);
-    models::ask(scenario, &Ask { settings, control })
+    ask(&Ask { settings, control })
 }
 
 /// Points with their answers.

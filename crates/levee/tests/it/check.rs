@@ -654,3 +654,36 @@ fn an_interrupted_check_gives_what_it_has() {
     well_formed(&page);
     assert!(page.contains("Interrupted"));
 }
+
+#[test]
+fn a_lane_is_held_against_another_with_common_random_numbers() {
+    let paper = scenarios().join("sip-paper.toml");
+    let against = |lane: &str| {
+        let mut command = levee();
+        command.args(["check", "--json", "--runs", "300", "--against", lane]);
+        finished(command.arg(&paper))
+    };
+    let (status, out, error) = against("seven-uniform");
+    assert_eq!((status, error.as_str()), (0, ""));
+    let json: Value = serde_json::from_str(&out).unwrap();
+    let points = json["points"].as_array().unwrap();
+    // 2 durations x 5 shares x 5 other lanes.
+    assert_eq!(points.len(), 50);
+    for point in points {
+        let answer = &point["queries"][0];
+        assert_eq!(answer["name"], "complete, less seven-uniform");
+        let low = answer["low"].as_f64().unwrap();
+        // What the paper reports: roulette and tournament are ahead of uniform, and no defence is behind it.
+        match point["name"].as_str().unwrap() {
+            "seven-roulette" | "seven-tournament" => assert!(low > 0.0, "{point}"),
+            "undefended" => assert!(answer["high"].as_f64().unwrap() < 0.0, "{point}"),
+            _ => {}
+        }
+    }
+    let (status, out, error) = against("seven");
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!(
+        error.contains("--against seven: no such lane, expected one of undefended, "),
+        "{error}"
+    );
+}
