@@ -24,7 +24,7 @@ pub(super) enum Stage {
 /// A client or an attacker, and its connection if it has one.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
-    /// Counts up over all who use this record in a run, so a [`Try`] never comes back.
+    /// Counts up over all who use this record in a run, so a [`Try`](super::Try) never comes back.
     pub(super) number: u32,
     pub(super) kind: Kind,
     pub(super) stage: Stage,
@@ -43,7 +43,7 @@ pub(super) struct Client {
     pub(super) progress: Time,
     /// Bytes that came through in this stage.
     pub(super) bytes: u64,
-    /// When a [`Message::Check`] is under way for; the last instant if none is.
+    /// When a [`Message::Check`](super::Message::Check) is under way for; the last instant if none is.
     pub(super) check_at: Time,
 }
 
