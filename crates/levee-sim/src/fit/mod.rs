@@ -320,7 +320,23 @@ impl BadRows {
 ///
 /// # Errors
 /// They cannot be read, are of no known format, or have too few answered calls.
-pub fn fit(mut reader: impl Read, options: &Options) -> Result<Report, FitError> {
+pub fn fit(reader: impl Read, options: &Options) -> Result<Report, FitError> {
+    let (layout, tally) = read(reader, options)?;
+    report(&layout, tally, options.seed)
+}
+
+/// Reads the talk times of the answered calls of call records, and fits nothing.
+///
+/// # Errors
+/// They cannot be read, or are of no known format.
+pub fn durations(reader: impl Read, options: &Options) -> Result<Sample, FitError> {
+    Ok(read(reader, options)?.1.sample)
+}
+
+fn read(
+    mut reader: impl Read,
+    options: &Options,
+) -> Result<(layout::Layout, tally::Tally), FitError> {
     let mut head = Vec::new();
     reader
         .by_ref()
@@ -338,7 +354,7 @@ pub fn fit(mut reader: impl Read, options: &Options) -> Result<Report, FitError>
         table::read(all, &layout, &mut tally)?;
         tally
     };
-    report(&layout, tally, options.seed)
+    Ok((layout, tally))
 }
 
 fn report(layout: &layout::Layout, tally: tally::Tally, seed: u64) -> Result<Report, FitError> {

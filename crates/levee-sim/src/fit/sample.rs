@@ -135,6 +135,28 @@ impl Sample {
         0.0
     }
 
+    /// The durations in seconds in rising order, at most so many of them, evenly chosen. Those that were written alike are spread over
+    /// what the rounding may have made them of, so that whole seconds are not drawn for calls that had none.
+    #[must_use]
+    pub fn spread(&self, most: usize) -> Vec<f64> {
+        let wanted = self.n.min(most as u64);
+        let mut all = Vec::with_capacity(wanted as usize);
+        let mut before = 0;
+        for bin in self.occupied() {
+            // As many as are due by the end of this bin.
+            let until = (before + bin.n) as u128 * u128::from(wanted) / u128::from(self.n.max(1));
+            let own = until as usize - all.len();
+            let width = (bin.high - bin.low) as f64;
+            for i in 0..own {
+                let within = width * (i as f64 + 0.5) / own as f64;
+                let grains = bin.low as f64 + within + self.shift() - 0.5;
+                all.push(grains.max(0.0) * self.grain);
+            }
+            before += bin.n;
+        }
+        all
+    }
+
     /// How many are from `low` to below `high` seconds as written, by whole bins.
     #[must_use]
     pub fn count(&self, low: f64, high: f64) -> u64 {
@@ -277,6 +299,33 @@ mod tests {
             assert_eq!((bin_of(low), bin_of(high - 1)), (bin, bin));
             next = high;
         }
+    }
+
+    #[test]
+    fn a_sample_spreads_into_durations_of_its_mean() {
+        for rounding in [Rounding::Down, Rounding::Nearest, Rounding::Up] {
+            let mut sample = Sample::new(2.0, rounding);
+            // Four alike, and one far off in a wide bin.
+            for grains in [7, 7, 7, 7, 5_001] {
+                sample.add(grains);
+            }
+            let all = sample.spread(100);
+            assert_eq!(all.len(), 5);
+            assert!(all.is_sorted());
+            // As the bin of the long one is wide, its middle is near it.
+            let mean = all.iter().sum::<f64>() / 5.0;
+            assert!(
+                (mean - sample.mean()).abs() < 1.0,
+                "{mean} {}",
+                sample.mean()
+            );
+            // Four times 7 spread over a grain of 2 s.
+            let first = (7.0 + sample.shift() - 0.5 + 0.125) * 2.0;
+            assert!((all[0] - first).abs() < 1e-9 && (all[3] - first - 1.5).abs() < 1e-9);
+            // Fewer of them are evenly chosen: the long one is the last fifth.
+            assert_eq!(sample.spread(3).len(), 3);
+        }
+        assert!(Sample::new(1.0, Rounding::Down).spread(10).is_empty());
     }
 
     /// What is written down has probability one altogether, and its mean is that of the law, less what rounding takes.

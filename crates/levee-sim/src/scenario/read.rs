@@ -19,6 +19,7 @@ use super::{
     AtValue, Attack, Attackers, Honest, ModelSettings, Point, Run, Scenario, Service, ServiceKind,
     Setup, http, lane_name, questions,
 };
+use crate::fit;
 use crate::model::sip::Quirks;
 use crate::schedule::Durations;
 
@@ -346,7 +347,7 @@ impl<'d, 't> Reader<'d, 't> {
         match self.files.get(path)? {
             Ok(durations) => Some(durations.clone()),
             Err((found, expected)) => {
-                let remedy = "one duration in seconds on each line; an empty line and what follows # are passed over";
+                let remedy = "one duration in seconds on each line, where an empty line and what follows # are passed over; or call records, which `levee fit` says more about";
                 let problem = at.problem("duration.path", found, *expected, remedy);
                 self.problems.push(problem);
                 None
@@ -751,12 +752,19 @@ fn callers(
 
 fn durations_of_file(path: &str, read: ReadFile<'_>) -> Result<Durations, FileError> {
     let text = read(path).map_err(|error| (format!("{path}: {error}"), "a file"))?;
+    let values = || {
+        let values = text.lines().map(|line| line.split('#').next());
+        let values = values.map(|value| value.unwrap_or_default().trim());
+        values.enumerate().filter(|(_, value)| !value.is_empty())
+    };
+    if values()
+        .next()
+        .is_some_and(|(_, v)| v.parse::<f64>().is_err())
+    {
+        return durations_of_records(path, &text);
+    }
     let mut all = Vec::new();
-    for (i, line) in text.lines().enumerate() {
-        let value = line.split('#').next().unwrap_or_default().trim();
-        if value.is_empty() {
-            continue;
-        }
+    for (i, value) in values() {
         match value.parse::<f64>() {
             Ok(s) if (0.0..=DAY).contains(&s) => all.push(Duration::from_secs_f64(s)),
             _ => {
@@ -767,6 +775,32 @@ fn durations_of_file(path: &str, read: ReadFile<'_>) -> Result<Durations, FileEr
     }
     if !all.iter().any(|d| !d.is_zero()) {
         return Err((format!("{path}: no duration"), "some"));
+    }
+    Ok(Durations::Empirical(all.into()))
+}
+
+/// Most durations that are kept of call records: a million draws hardly ever takes one twice.
+const RECORDS_MAX: usize = 1_000_000;
+
+fn durations_of_records(path: &str, text: &str) -> Result<Durations, FileError> {
+    let expected = "seconds from 0 to 86400, or call records with answered calls";
+    let sample = fit::durations(text.as_bytes(), &fit::Options::default()).map_err(|error| {
+        let found = match error {
+            // It shows the file's first lines, which is for who fits it.
+            fit::FitError::Unknown { .. } => {
+                "neither a list of seconds nor call records of a known format".to_owned()
+            }
+            error => error.to_string(),
+        };
+        (format!("{path}: {found}"), expected)
+    })?;
+    let all: Vec<Duration> = sample
+        .spread(RECORDS_MAX)
+        .into_iter()
+        .map(|seconds| Duration::from_secs_f64(seconds.min(DAY)))
+        .collect();
+    if !all.iter().any(|d| !d.is_zero()) {
+        return Err((format!("{path}: no answered call"), expected));
     }
     Ok(Durations::Empirical(all.into()))
 }
