@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod edits;
 mod http;
+mod measured;
 mod questions;
 mod raw;
 mod read;

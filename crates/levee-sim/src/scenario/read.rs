@@ -11,6 +11,7 @@ use levee_policy::Span;
 use levee_policy::selective::Config;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
+use super::measured::{self, FileError};
 use super::raw::{
     RawAttack, RawDuration, RawDurationKind, RawHonest, RawLane, RawModel, RawRate, RawRun,
     RawService, Tables, many,
@@ -19,7 +20,6 @@ use super::{
     AtValue, Attack, Attackers, Honest, ModelSettings, Point, Run, Scenario, Service, ServiceKind,
     Setup, http, lane_name, questions,
 };
-use crate::fit;
 use crate::model::sip::Quirks;
 use crate::schedule::Durations;
 
@@ -30,7 +30,7 @@ const POINTS_MAX: usize = 10_000;
 /// Most attackers of a fixed number, so that a real run has room for all of their calls at once.
 const ATTACKERS_MAX: f64 = 100_000.0;
 /// A day: longest of most times.
-const DAY: f64 = 86_400.0;
+pub(super) const DAY: f64 = 86_400.0;
 
 /// Gets the text of a file that a scenario names.
 pub(super) type ReadFile<'r> = &'r dyn Fn(&str) -> std::io::Result<String>;
@@ -138,9 +138,6 @@ struct Reader<'d, 't> {
     loads: BTreeMap<(u32, u64), f64>,
     problems: Vec<Problem>,
 }
-
-/// Why a file of durations is refused: what was found, what was expected.
-type FileError = (String, &'static str);
 
 impl<'d, 't> Reader<'d, 't> {
     /// One at a time: later ones are often a consequence of the first.
@@ -341,7 +338,7 @@ impl<'d, 't> Reader<'d, 't> {
 
     fn durations_of_file(&mut self, at: &Variant<'d, 't>, path: &str) -> Option<Durations> {
         if !self.files.contains_key(path) {
-            let durations = durations_of_file(path, self.read);
+            let durations = measured::durations(path, self.read);
             self.files.insert(path.to_owned(), durations);
         }
         match self.files.get(path)? {
@@ -748,61 +745,6 @@ fn callers(
         callers: honest.raw.callers,
     };
     (honest, attack)
-}
-
-fn durations_of_file(path: &str, read: ReadFile<'_>) -> Result<Durations, FileError> {
-    let text = read(path).map_err(|error| (format!("{path}: {error}"), "a file"))?;
-    let values = || {
-        let values = text.lines().map(|line| line.split('#').next());
-        let values = values.map(|value| value.unwrap_or_default().trim());
-        values.enumerate().filter(|(_, value)| !value.is_empty())
-    };
-    if values()
-        .next()
-        .is_some_and(|(_, v)| v.parse::<f64>().is_err())
-    {
-        return durations_of_records(path, &text);
-    }
-    let mut all = Vec::new();
-    for (i, value) in values() {
-        match value.parse::<f64>() {
-            Ok(s) if (0.0..=DAY).contains(&s) => all.push(Duration::from_secs_f64(s)),
-            _ => {
-                let found = format!("{path}:{}: `{value}`", i + 1);
-                return Err((found, "seconds from 0 to 86400"));
-            }
-        }
-    }
-    if !all.iter().any(|d| !d.is_zero()) {
-        return Err((format!("{path}: no duration"), "some"));
-    }
-    Ok(Durations::Empirical(all.into()))
-}
-
-/// Most durations that are kept of call records: a million draws hardly ever takes one twice.
-const RECORDS_MAX: usize = 1_000_000;
-
-fn durations_of_records(path: &str, text: &str) -> Result<Durations, FileError> {
-    let expected = "seconds from 0 to 86400, or call records with answered calls";
-    let sample = fit::durations(text.as_bytes(), &fit::Options::default()).map_err(|error| {
-        let found = match error {
-            // It shows the file's first lines, which is for who fits it.
-            fit::FitError::Unknown { .. } => {
-                "neither a list of seconds nor call records of a known format".to_owned()
-            }
-            error => error.to_string(),
-        };
-        (format!("{path}: {found}"), expected)
-    })?;
-    let all: Vec<Duration> = sample
-        .spread(RECORDS_MAX)
-        .into_iter()
-        .map(|seconds| Duration::from_secs_f64(seconds.min(DAY)))
-        .collect();
-    if !all.iter().any(|d| !d.is_zero()) {
-        return Err((format!("{path}: no answered call"), expected));
-    }
-    Ok(Durations::Empirical(all.into()))
 }
 
 /// The swept keys of a table as dotted paths.
