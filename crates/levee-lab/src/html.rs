@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use levee_smc::report::escape;
+
 use crate::demo::DemoResult;
 use crate::outcome::{Sample, Tally};
 use crate::report::{KindReport, LaneReport};
@@ -368,20 +370,6 @@ fn title(name: &str) -> String {
             None => format!("behind Levee ({other})"),
         },
     }
-}
-
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            _ => out.push(c),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -64,3 +64,34 @@ fn of_records(path: &str, text: &str) -> Result<Durations, FileError> {
     }
     Ok(Durations::Empirical(all.into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Asterisk writes them; the last was not answered.
+    const RECORDS: &str = "\
+\"\",\"100\",\"200\",\"in\",\"\",\"SIP/1\",\"SIP/2\",\"Dial\",\"\",\"2026-01-05 09:00:00\",\"2026-01-05 09:00:04\",\"2026-01-05 09:00:14\",\"14\",\"10\",\"ANSWERED\",\"DOCUMENTATION\"
+\"\",\"100\",\"200\",\"in\",\"\",\"SIP/1\",\"SIP/2\",\"Dial\",\"\",\"2026-01-05 09:01:00\",\"2026-01-05 09:01:04\",\"2026-01-05 09:01:34\",\"34\",\"30\",\"ANSWERED\",\"DOCUMENTATION\"
+\"\",\"100\",\"200\",\"in\",\"\",\"SIP/1\",\"SIP/2\",\"Dial\",\"\",\"2026-01-05 09:02:00\",\"\",\"2026-01-05 09:02:30\",\"30\",\"0\",\"NO ANSWER\",\"DOCUMENTATION\"
+";
+
+    #[test]
+    fn call_records_give_the_talk_times_of_answered_calls() {
+        let all = durations("Master.csv", &|_| Ok(RECORDS.into())).unwrap();
+        // 10 and 30 s, each cut to whole seconds: half a second longer on average.
+        let expected = [10_500, 30_500].map(Duration::from_millis);
+        assert_eq!(all, Durations::Empirical(expected.into()));
+    }
+
+    #[test]
+    fn what_is_neither_a_list_nor_records_is_said_so() {
+        let prose = |_: &str| Ok("Dear operator,\nno calls here.\n".into());
+        let (found, expected) = durations("prose.txt", &prose).unwrap_err();
+        assert_eq!(
+            found,
+            "prose.txt: neither a list of seconds nor call records of a known format"
+        );
+        assert!(expected.contains("call records"), "{expected}");
+    }
+}

@@ -27,18 +27,9 @@ share = 0.5
 time = "40s"
 "#;
 
-/// As Asterisk writes them; the last was not answered.
-const RECORDS: &str = "\
-\"\",\"100\",\"200\",\"in\",\"\",\"SIP/1\",\"SIP/2\",\"Dial\",\"\",\"2026-01-05 09:00:00\",\"2026-01-05 09:00:04\",\"2026-01-05 09:00:14\",\"14\",\"10\",\"ANSWERED\",\"DOCUMENTATION\"
-\"\",\"100\",\"200\",\"in\",\"\",\"SIP/1\",\"SIP/2\",\"Dial\",\"\",\"2026-01-05 09:01:00\",\"2026-01-05 09:01:04\",\"2026-01-05 09:01:34\",\"34\",\"30\",\"ANSWERED\",\"DOCUMENTATION\"
-\"\",\"100\",\"200\",\"in\",\"\",\"SIP/1\",\"SIP/2\",\"Dial\",\"\",\"2026-01-05 09:02:00\",\"\",\"2026-01-05 09:02:30\",\"30\",\"0\",\"NO ANSWER\",\"DOCUMENTATION\"
-";
-
 fn parse(text: &str) -> Result<Scenario, Problems> {
     Scenario::parse("s.toml", text, &|path| match path {
         "seconds.txt" => Ok("# three calls\n1.5\n\n2.5 # long\n5\n".into()),
-        "Master.csv" => Ok(RECORDS.into()),
-        "prose.txt" => Ok("Dear operator,\nno calls here.\n".into()),
         "bad.txt" => Ok("1\n2\nfive\n".into()),
         _ => Err(io::ErrorKind::NotFound.into()),
     })
@@ -600,24 +591,6 @@ fn measured_durations() {
     let s = parse(&with(from, r#"{ kind = "file", path = "seconds.txt" }"#)).unwrap();
     let mean = s.points[0].setup.honest.durations.mean();
     assert_eq!(mean, Duration::from_secs(3));
-}
-
-#[test]
-fn durations_of_call_records() {
-    let from = r#"{ kind = "exponential", mean = "5s" }"#;
-    let file = |name: &str| with(from, &format!("{{ kind = \"file\", path = \"{name}\" }}"));
-    let s = parse(&file("Master.csv")).unwrap();
-    // 10 and 30 s, each cut to whole seconds: half a second longer on average.
-    let Durations::Empirical(all) = &s.points[0].setup.honest.durations else {
-        panic!("measured ones");
-    };
-    assert_eq!(
-        all[..],
-        [Duration::from_millis(10_500), Duration::from_millis(30_500)]
-    );
-    let error = parse(&file("prose.txt")).unwrap_err().to_string();
-    let expected = "s.toml:11:36: `honest.duration.path`: prose.txt: neither a list of seconds nor call records";
-    assert!(error.starts_with(expected), "{error}");
 }
 
 #[test]

@@ -186,7 +186,9 @@ fn as_map<S: Serializer>(at: &[(String, Coordinate)], to: S) -> Result<S::Ok, S:
     map.end()
 }
 
-fn escape(text: &str) -> String {
+/// A text as it stands in HTML, within an attribute too.
+#[must_use]
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

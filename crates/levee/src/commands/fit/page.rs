@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use levee_sim::fit::{Fit, Report, Sample, settings};
+use levee_smc::report::escape;
 
 use super::view::{self, Bar, LEGEND};
 
@@ -297,11 +298,4 @@ fn rows_of_no_use(out: &mut String, report: &Report) {
     for warning in &report.warnings {
         writeln!(out, "<p class=\"soft\">{}.</p>", escape(warning)).ok();
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }
