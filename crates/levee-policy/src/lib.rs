@@ -4,6 +4,7 @@
 //! in a live front, in a model and in a replay. [`StateMachine`] is the contract that they share.
 //!
 //! - [`selective`]: SeVen, the selective defence of a server that holds at most `k` calls.
+//! - [`thinner`]: speak-up, a thinner that lets clients pay for their place.
 //!
 //! What this crate leaves out: sockets, clocks, logs, and the protocol that carries a decision out.
 #![no_std]
@@ -14,6 +15,7 @@ extern crate std;
 mod machine;
 mod random;
 pub mod selective;
+pub mod thinner;
 mod time;
 
 pub use machine::StateMachine;

@@ -6,6 +6,7 @@
 
 pub mod http;
 pub mod sip;
+pub mod thinner;
 
 use levee_policy::Time;
 

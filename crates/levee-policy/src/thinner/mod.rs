@@ -1,0 +1,140 @@
+//! The thinner: when more is asked of a server than it can take, clients pay for their place.
+//!
+//! "Fighting Fire with Fire" (HotNets 2005) and "DDoS Defense by Offense" (SIGCOMM 2006). While the server has room, requests
+//! pass and nothing changes for anyone. When it has not, the [`Mode`] says what decides who gets in; in the papers' modes it is
+//! bandwidth, so that good clients, who have some to spare, get their share `G/(G+B)` of the server.
+//!
+//! # Words
+//!
+//! - *contender*: a request that waits to be admitted, after [`Output::Hold`].
+//! - *bid*: what a contender has paid so far, in the units of the mode; *price*: what an admitted one paid.
+//! - *in service*: from [`Output::Admit`] to [`Input::Done`].
+
+mod config;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::config::{CONTENDERS, Capacity, Config, Kind, Mode, PATIENCE, RETRY_AFTER};
+use crate::Span;
+
+/// Names a request between the front and the thinner. The front chooses it, unique among the requests that are neither refused
+/// nor done nor gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RequestKey(pub u64);
+
+/// A new request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arrival {
+    /// Its name from now on.
+    pub request: RequestKey,
+    /// What it has paid already, in the units of the mode: retries made under its ticket, hashes of a proof.
+    #[serde(default)]
+    pub paid: u64,
+    /// Whether the front can let it wait. One that cannot is admitted now or refused.
+    pub can_wait: bool,
+}
+
+/// What the front reports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Input {
+    /// A new request.
+    Arrive(Arrival),
+    /// A contender paid.
+    Pay {
+        /// Which.
+        request: RequestKey,
+        /// How much more, in the units of the mode: bytes, hashes, retries.
+        units: u64,
+    },
+    /// The client of a contender is gone.
+    Leave {
+        /// Which.
+        request: RequestKey,
+    },
+    /// An admitted request has left the server, or will never reach it.
+    Done {
+        /// Which.
+        request: RequestKey,
+        /// How it went.
+        outcome: Outcome,
+    },
+    /// From now on with this configuration. Contenders and requests in service are kept.
+    Reconfigure(Config),
+}
+
+/// How a request went at the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It was answered.
+    Answered,
+    /// The server did not answer, or said that it is overloaded (502, 503, 504, a timeout, a lost connection).
+    Failed,
+    /// It ended for no reason of the server's: the client left, or it was aborted.
+    Broken,
+}
+
+/// What the front must do.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Output {
+    /// Pass a request on to the server.
+    Admit {
+        /// Which.
+        request: RequestKey,
+        /// What it paid, in the units of the mode.
+        price: u64,
+        /// Since its arrival.
+        waited: Span,
+    },
+    /// Let a newcomer wait, and tell its client how to pay.
+    Hold {
+        /// Which.
+        request: RequestKey,
+    },
+    /// Turn a request away; nothing of it was passed on.
+    Refuse {
+        /// Which.
+        request: RequestKey,
+        /// Why.
+        cause: RefuseCause,
+        /// When it may come again: zero for at once.
+        retry_after: Span,
+        /// What would be enough now, in the units of the mode.
+        price: u64,
+    },
+    /// Let the server stop its work on a request (the papers' SUSPEND); it keeps its place among the contenders.
+    Suspend {
+        /// Which.
+        request: RequestKey,
+    },
+    /// Let the server go on with a suspended request.
+    Resume {
+        /// Which.
+        request: RequestKey,
+        /// What it paid for it.
+        price: u64,
+    },
+    /// Take a request from the server for good.
+    Abort {
+        /// Which.
+        request: RequestKey,
+    },
+}
+
+/// Why a request was turned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefuseCause {
+    /// It lost the draw.
+    Drawn,
+    /// It has paid less than the price.
+    Unpaid,
+    /// It has waited as long as it may, and others paid more.
+    Outbid,
+    /// So many contenders are waiting that there is no room for one more.
+    Crowded,
+}
