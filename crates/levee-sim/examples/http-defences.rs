@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use levee_policy::Span;
-use levee_policy::selective::{Config, DropFactor, Kind, Strategy};
+use levee_policy::selective::{Config, DropFactor, Kind, Strategy, phases_of_http};
 use levee_sim::engine::{Simulation, TieOrder};
 use levee_sim::model::Observed as _;
 use levee_sim::model::http::{
@@ -106,6 +106,18 @@ fn defences() -> Vec<(&'static str, Change)> {
             ..Config::of_kind(Kind::Refuse)
         });
     }
+    fn phases(setup: &mut Setup, strategy: Strategy) {
+        setup.defense = Some(Config {
+            strategy,
+            phases: phases_of_http(),
+            ..Config::of_kind(Kind::Seven)
+        });
+    }
+    fn short_rounds(setup: &mut Setup) {
+        if let Some(defense) = &mut setup.defense {
+            defense.round = Span::from_millis(10);
+        }
+    }
     let tournament = Strategy::Tournament { size: None };
     vec![
         ("none", Box::new(|_: &mut Setup| {})),
@@ -144,6 +156,35 @@ fn defences() -> Vec<(&'static str, Change)> {
             Box::new(move |s| {
                 seven(s, tournament);
                 s.in_call = InCall::Accept;
+            }),
+        ),
+        (
+            "SeVen, roulette, by phase and progress",
+            Box::new(|s| phases(s, Strategy::Roulette)),
+        ),
+        (
+            "SeVen, tournament, by phase and progress",
+            Box::new(move |s| phases(s, tournament)),
+        ),
+        (
+            "SeVen, tournament, rounds of 10 ms",
+            Box::new(move |s| {
+                seven(s, tournament);
+                short_rounds(s);
+            }),
+        ),
+        (
+            "SeVen, roulette, by phase and progress, rounds of 10 ms",
+            Box::new(|s| {
+                phases(s, Strategy::Roulette);
+                short_rounds(s);
+            }),
+        ),
+        (
+            "SeVen, tournament, by phase and progress, rounds of 10 ms",
+            Box::new(move |s| {
+                phases(s, tournament);
+                short_rounds(s);
             }),
         ),
         (
