@@ -22,6 +22,7 @@ mod bucket;
 mod capacity;
 mod config;
 mod contenders;
+mod fairness;
 mod heap;
 mod machine;
 mod meters;
@@ -38,6 +39,7 @@ pub use self::{
         CONCURRENCY_MAX, CONTENDERS, CONTENDERS_MAX, Capacity, Config, Kind, Mode, PATIENCE,
         RATE_MAX, RATE_MIN, RETRY_AFTER, SUSPENDED,
     },
+    fairness::{Fairness, Shares, TopShare},
     machine::{TRACKED_BEYOND, Thinner},
     stats::{Done, Ignored, Refused, Stats},
 };
