@@ -3,3 +3,4 @@
 pub mod access_log;
 pub mod settings;
 pub mod snapshot;
+pub mod tls;
