@@ -1,0 +1,106 @@
+//! One lane: clients and an origin on loopback, with or without the front between them.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use levee_sim::model::thinner::Setup;
+use levee_sim::schedule::Kind;
+use rand_core::{Rng as _, SeedableRng as _};
+use rand_pcg::Pcg64;
+
+use super::clients::{self, ClientsResult, Want, span};
+use super::origin::{Origin, OriginResult};
+use super::record::Board;
+use super::worker::Worker;
+
+/// Between two looks.
+const POLL: Duration = Duration::from_millis(10);
+
+/// What a lane came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LaneResult {
+    /// The clients' side.
+    pub clients: ClientsResult,
+    /// The server's side.
+    pub origin: OriginResult,
+}
+
+/// A lane at work.
+#[derive(Debug)]
+pub struct RunningLane {
+    clients: Worker<ClientsResult>,
+    origin: Origin,
+    board: Board,
+}
+
+impl RunningLane {
+    /// Starts all parts on free ports of loopback.
+    ///
+    /// # Errors
+    /// When a socket or a thread cannot be had, or the front does not start.
+    pub fn start(setup: &Setup) -> io::Result<Self> {
+        let epoch = Instant::now();
+        let origin = Origin::start(setup.server, setup.seed, epoch)?;
+        let board = Board::default();
+        let clients = clients::start(setup, wants(setup), origin.addr(), board.clone(), epoch)?;
+        Ok(Self {
+            clients,
+            origin,
+            board,
+        })
+    }
+
+    /// The clients' counts, live.
+    #[must_use]
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// Whether the run is over.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.clients.is_finished()
+    }
+
+    /// Ends the lane; before [`RunningLane::is_finished`] it is cut off where it stands.
+    ///
+    /// # Errors
+    /// When a part had to give up because of its sockets.
+    pub fn finish(self) -> io::Result<LaneResult> {
+        let clients = self.clients.stop()?;
+        let origin = self.origin.stop()?;
+        Ok(LaneResult { clients, origin })
+    }
+
+    /// Waits for the end of the run, and ends the lane.
+    ///
+    /// # Errors
+    /// As [`RunningLane::finish`].
+    pub fn wait(self) -> io::Result<LaneResult> {
+        while !self.is_finished() {
+            std::thread::sleep(POLL);
+        }
+        self.finish()
+    }
+}
+
+fn wants(setup: &Setup) -> Vec<Want> {
+    let until = span(setup.warmup) + span(setup.time);
+    let mut wants = Vec::new();
+    for (kind, group) in [(Kind::Honest, setup.honest), (Kind::Attacker, setup.attack)] {
+        for client in 0..group.clients {
+            let mut rng = Pcg64::seed_from_u64(setup.seed ^ u64::from(client) << 8 ^ kind.index() as u64);
+            let mut at = 0.0;
+            loop {
+                let unit = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+                at += -libm::log(1.0 - unit) / group.rate;
+                if at >= until.as_secs_f64() {
+                    break;
+                }
+                wants.push(Want { at: Duration::from_secs_f64(at), kind, client });
+            }
+        }
+    }
+    wants.sort_by_key(|w| w.at);
+    wants
+}
