@@ -69,7 +69,7 @@ struct World {
 }
 
 /// A name of a request that says nothing about whose it is.
-fn opaque(seed: u64, number: usize) -> u64 {
+pub(crate) fn name(seed: u64, number: usize) -> u64 {
     // The finaliser of SplitMix64, which is a bijection: no two have one name.
     let mut z = seed.wrapping_add((number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -81,7 +81,7 @@ fn opaque(seed: u64, number: usize) -> u64 {
 fn source(seed: u64, client: u32, clients: u32) -> Ipv4Addr {
     // An odd factor permutes the numbers below a power of two; those beyond the clients are walked over.
     let space = clients.next_power_of_two().max(2);
-    let factor = (opaque(seed, 0) as u32) | 1;
+    let factor = (name(seed, 0) as u32) | 1;
     let mut number = client;
     loop {
         number = number.wrapping_mul(factor).wrapping_add(1) % space;
@@ -111,7 +111,7 @@ impl World {
         let bad = setup.honest.clients..all;
         let bad = bad.map(|n| client(Kind::Attacker, setup.attack, n));
         let request = |(n, want): (usize, &Want)| RequestRecord {
-            id: opaque(setup.seed, n),
+            id: name(setup.seed, n),
             kind: want.kind,
             client: number(want, setup),
             due: want.at,

@@ -3,13 +3,11 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use levee_sim::model::thinner::Setup;
+use levee_sim::model::thinner::{Demand, Setup};
 use levee_sim::schedule::Kind;
-use rand_core::{Rng as _, SeedableRng as _};
-use rand_pcg::Pcg64;
 
-use super::clients::{self, ClientsResult, Want, span};
-use super::origin::{Origin, OriginResult};
+use super::clients::{self, ClientsResult, Want};
+use super::origin::{Kinds, Origin, OriginResult};
 use super::record::Board;
 use super::worker::Worker;
 
@@ -39,10 +37,13 @@ impl RunningLane {
     /// # Errors
     /// When a socket or a thread cannot be had, or the front does not start.
     pub fn start(setup: &Setup) -> io::Result<Self> {
+        let wants = wants(setup);
+        let names = (0..wants.len()).map(|n| clients::name(setup.seed, n));
+        let kinds: Kinds = names.zip(wants.iter().map(|want| want.kind)).collect();
         let epoch = Instant::now();
-        let origin = Origin::start(setup.server, setup.seed, epoch)?;
+        let origin = Origin::start(setup, kinds, epoch)?;
         let board = Board::default();
-        let clients = clients::start(setup, wants(setup), origin.addr(), board.clone(), epoch)?;
+        let clients = clients::start(setup, wants, origin.addr(), board.clone(), epoch)?;
         Ok(Self {
             clients,
             origin,
@@ -84,23 +85,20 @@ impl RunningLane {
     }
 }
 
+/// The demand of all clients in order of time: the same as the model's under this seed.
 fn wants(setup: &Setup) -> Vec<Want> {
-    let until = span(setup.warmup) + span(setup.time);
+    let demand = Demand::new(setup, 0);
     let mut wants = Vec::new();
     for (kind, group) in [(Kind::Honest, setup.honest), (Kind::Attacker, setup.attack)] {
         for client in 0..group.clients {
-            let mut rng = Pcg64::seed_from_u64(setup.seed ^ u64::from(client) << 8 ^ kind.index() as u64);
-            let mut at = 0.0;
-            loop {
-                let unit = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-                at += -libm::log(1.0 - unit) / group.rate;
-                if at >= until.as_secs_f64() {
-                    break;
-                }
-                wants.push(Want { at: Duration::from_secs_f64(at), kind, client });
-            }
+            let all = demand.client(kind, client);
+            wants.extend(all.map(|at| Want {
+                at: Duration::from_nanos(at.as_nanos()),
+                kind,
+                client,
+            }));
         }
     }
-    wants.sort_by_key(|w| w.at);
+    wants.sort_by_key(|want| (want.at, want.kind, want.client));
     wants
 }

@@ -4,13 +4,15 @@
 //! is aborted if the server works on it: the papers' ABORT is a closed connection.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use levee_sim::model::thinner::Server;
+use levee_sim::model::thinner::{Setup, Work};
+use levee_sim::schedule::Kind;
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 use serde::Serialize;
@@ -18,6 +20,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
+use super::clients::span;
 use super::wire::{self, Request};
 use super::worker::Worker;
 
@@ -28,11 +31,16 @@ const AHEAD_MAX: usize = 64 << 10;
 /// Bytes of the answer's body (our choice: the smallest that still looks like a page).
 const BODY: &[u8] = b"<!DOCTYPE html><title>served</title><p>This is the page that the client asked for.</p>\n";
 
+/// Who asks, by the name of the request: what the lab knows, and nobody can read from the request.
+pub(crate) type Kinds = HashMap<u64, Kind>;
+
 /// A request that the server has worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Served {
     /// Which: what its path said.
     pub id: u64,
+    /// Whose; none if it is no request of the lab's clients.
+    pub kind: Option<Kind>,
     /// When the server began, since the start of the run.
     pub begun: Duration,
     /// How long it worked.
@@ -65,12 +73,13 @@ pub(crate) struct Origin {
 
 impl Origin {
     /// Starts it on a free port of loopback; its times count from `epoch`.
-    pub(crate) fn start(server: Server, seed: u64, epoch: Instant) -> io::Result<Self> {
+    pub(crate) fn start(setup: &Setup, kinds: Kinds, epoch: Instant) -> io::Result<Self> {
         let listener = wire::listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 4_096)?;
         let addr = listener.local_addr()?;
+        let state = State::new(setup, kinds);
         let worker = Worker::start("origin", move |stopped| async move {
             let desk = Rc::new(Desk {
-                state: RefCell::new(State::new(server, seed)),
+                state: RefCell::new(state),
                 come: Notify::new(),
                 epoch,
             });
@@ -104,7 +113,13 @@ struct Desk {
 }
 
 struct State {
-    server: Server,
+    /// Requests that may wait.
+    backlog_max: usize,
+    work: Work,
+    /// What a request of each kind takes, as a multiple.
+    multiples: [f64; 2],
+    kinds: Kinds,
+    /// Who is next.
     rng: Pcg64,
     /// Whether it works on a request now.
     busy: bool,
@@ -119,10 +134,13 @@ struct Job {
 }
 
 impl State {
-    fn new(server: Server, seed: u64) -> Self {
+    fn new(setup: &Setup, kinds: Kinds) -> Self {
         Self {
-            server,
-            rng: Pcg64::seed_from_u64(seed),
+            backlog_max: setup.server.backlog as usize,
+            work: Work::new(setup, 0),
+            multiples: [setup.honest.work, setup.attack.work],
+            kinds,
+            rng: Pcg64::seed_from_u64(setup.seed),
             busy: false,
             backlog: Vec::new(),
             result: OriginResult::default(),
@@ -132,7 +150,7 @@ impl State {
     /// Whether there is room for one more; those that left make some.
     fn arrive(&mut self, job: Job) -> bool {
         self.forget_those_that_left();
-        let room = self.server.backlog as usize + usize::from(!self.busy);
+        let room = self.backlog_max + usize::from(!self.busy);
         if self.backlog.len() >= room {
             self.result.refused += 1;
             return false;
@@ -150,7 +168,7 @@ impl State {
     }
 
     /// The next request, drawn at random, and the work that it makes.
-    fn next(&mut self) -> Option<(Job, Duration)> {
+    fn next(&mut self) -> Option<(Job, Option<Kind>, Duration)> {
         self.forget_those_that_left();
         self.busy = !self.backlog.is_empty();
         if !self.busy {
@@ -158,9 +176,9 @@ impl State {
         }
         let at = (unit(&mut self.rng) * self.backlog.len() as f64) as usize;
         let job = self.backlog.swap_remove(at.min(self.backlog.len() - 1));
-        let jitter = self.server.jitter * (2.0 * unit(&mut self.rng) - 1.0);
-        let work = Duration::from_secs_f64((1.0 + jitter) / self.server.rate);
-        Some((job, work))
+        let kind = self.kinds.get(&job.id).copied();
+        let multiple = kind.map_or(1.0, |kind| self.multiples[kind.index()]);
+        Some((job, kind, span(self.work.draw(multiple))))
     }
 }
 
@@ -174,7 +192,7 @@ async fn serve(desk: Rc<Desk>) {
     let mut free = Duration::ZERO;
     loop {
         let next = desk.state.borrow_mut().next();
-        let Some((mut job, work)) = next else {
+        let Some((mut job, kind, work)) = next else {
             desk.come.notified().await;
             continue;
         };
@@ -192,6 +210,7 @@ async fn serve(desk: Rc<Desk>) {
         }
         desk.state.borrow_mut().result.served.push(Served {
             id: job.id,
+            kind,
             begun,
             work: free - begun,
             aborted,

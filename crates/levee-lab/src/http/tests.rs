@@ -1,7 +1,7 @@
 //! Short live runs.
 
 use levee_policy::Span;
-use levee_sim::model::thinner::{Group, Server, Setup};
+use levee_sim::model::thinner::{Group, Server, Setup, Split};
 use levee_sim::schedule::Kind;
 
 use super::lane::{LaneResult, RunningLane};
@@ -17,6 +17,9 @@ fn papers() -> Setup {
         up: 20_000.0,
         patience: Span::from_secs(10),
         request: 200,
+        work: 1.0,
+        hashes: 1_000.0,
+        split: Split::Equal,
         pays: true,
     };
     Setup {
