@@ -11,7 +11,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use super::Recording;
 use super::driven::Driven;
 use super::signal::Signal;
-use crate::http::pages::{Cause, Refusal};
+use crate::http::pages::{Cause, RETRY_BYTES, Refusal};
 use crate::http::ticket::{Spent, Ticket, Tickets};
 
 /// How long a place that a page's script won is kept for the reload: a round trip and a browser that is busy (our choice).
@@ -84,13 +84,48 @@ struct Contender {
     /// `None` in a dry run.
     verdict: Option<oneshot::Sender<Verdict>>,
     generation: u32,
-    channel: watch::Sender<Channel>,
+    payment: Payment,
     /// As it came or was given.
     ticket: Ticket,
     has_ticket: bool,
-    /// Paid since it waits.
-    paid: u64,
     bytes: u64,
+}
+
+/// What is paid on the channels of one request.
+#[derive(Debug)]
+struct Payment {
+    channel: watch::Sender<Channel>,
+    /// In the units of the mode, since it waits.
+    units: u64,
+    /// Bytes that make no whole unit yet.
+    rest: u64,
+}
+
+impl Payment {
+    fn new() -> Self {
+        Payment {
+            channel: watch::Sender::new(Channel::Open),
+            units: 0,
+            rest: 0,
+        }
+    }
+
+    /// Units that these bytes complete.
+    fn add(&mut self, bytes: u64, unit_bytes: u64) -> u64 {
+        let bytes = self.rest.saturating_add(bytes);
+        self.rest = bytes % unit_bytes;
+        let units = bytes / unit_bytes;
+        self.units = self.units.saturating_add(units);
+        units
+    }
+}
+
+/// A request in service that can lose the server: with a quantum only.
+#[derive(Debug)]
+struct Working {
+    orders: Arc<Signal>,
+    /// It goes on to pay.
+    payment: Payment,
 }
 
 /// A request of a dry run, which passed while the thinner believed that it waits.
@@ -165,7 +200,7 @@ pub(super) struct Requests {
     contenders: Table<Contender>,
     shadows: Table<Shadow>,
     /// Owners of admitted requests, with a quantum only.
-    working: Table<Arc<Signal>>,
+    working: Table<Working>,
     parked: Table<Parked>,
     /// Payers that came before their request.
     early: Table<Arc<Notify>>,
@@ -354,14 +389,16 @@ impl Requests {
             return;
         }
         if let Some(contender) = self.contenders.remove(&key) {
-            contender.channel.send_replace(Channel::Gone);
+            contender.payment.channel.send_replace(Channel::Gone);
             self.handle(now, Input::Leave { request: RequestKey(key) }, None);
         }
     }
 
     /// An admitted request is over.
     pub(super) fn done(&mut self, now: Time, key: u64, outcome: Outcome) {
-        self.working.remove(&key);
+        if let Some(working) = self.working.remove(&key) {
+            working.payment.channel.send_replace(Channel::Won);
+        }
         let request = RequestKey(key);
         self.handle(now, Input::Done { request, outcome }, None);
     }
@@ -401,9 +438,23 @@ impl Requests {
 
     // Payment.
 
-    /// The channel of a contender, and what it is now.
-    pub(super) fn channel(&self, id: u64) -> Option<watch::Receiver<Channel>> {
-        self.contenders.get(&id).map(|contender| contender.channel.subscribe())
+    /// The channel of a request that can be paid for.
+    pub(super) fn channel(&mut self, id: u64) -> Option<watch::Receiver<Channel>> {
+        Some(self.payment(id)?.channel.subscribe())
+    }
+
+    fn payment(&mut self, id: u64) -> Option<&mut Payment> {
+        let working = self.working.get_mut(&id).map(|working| &mut working.payment);
+        working.or_else(|| Some(&mut self.contenders.get_mut(&id)?.payment))
+    }
+
+    /// How many bytes a unit of payment has; `None` where bytes buy nothing.
+    pub(super) fn unit_bytes(&self) -> Option<u64> {
+        match self.mode {
+            Mode::Auction => Some(1),
+            Mode::Priced => Some(RETRY_BYTES),
+            Mode::Random | Mode::Retry | Mode::ProofOfWork | Mode::Queue => None,
+        }
     }
 
     pub(super) fn is_spent(&self, id: u64) -> bool {
@@ -422,15 +473,17 @@ impl Requests {
         }
     }
 
-    /// A contender paid. How long its channel must not be read, if payment comes too fast.
-    pub(super) fn paid(&mut self, now: Time, id: Option<u64>, bytes: u64) -> Option<Span> {
+    /// Bytes came for a request. How long its channel must not be read, if payment comes too fast.
+    pub(super) fn paid(&mut self, now: Time, id: u64, bytes: u64) -> Option<Span> {
         self.payment_counts.bytes += bytes;
-        if let Some(id) = id
-            && let Some(contender) = self.contenders.get_mut(&id)
+        if let Some(unit_bytes) = self.unit_bytes()
+            && let Some(payment) = self.payment(id)
         {
-            contender.paid = contender.paid.saturating_add(bytes);
+            let units = payment.add(bytes, unit_bytes);
             let request = RequestKey(id);
-            self.handle(now, Input::Pay { request, units: bytes }, None);
+            if units > 0 {
+                self.handle(now, Input::Pay { request, units }, None);
+            }
         }
         let rate = self.bytes_per_second_max?;
         let takes = Span::from_secs_f64(bytes as f64 / rate as f64).unwrap_or(Span::MAX);
@@ -445,7 +498,8 @@ impl Requests {
 
     /// What a contender has paid in all, and the price.
     pub(super) fn standing(&self, id: u64) -> (u64, u64) {
-        let paid = self.contenders.get(&id).map_or(0, |contender| contender.paid.saturating_add(contender.ticket.paid));
+        let paid = self.contenders.get(&id);
+        let paid = paid.map_or(0, |contender| contender.payment.units.saturating_add(contender.ticket.paid));
         (paid, self.driven.machine.price())
     }
 
@@ -482,10 +536,9 @@ impl Requests {
         let contender = Contender {
             verdict: (!self.is_dry_run).then_some(sender),
             generation: 0,
-            channel: watch::Sender::new(Channel::Open),
+            payment: Payment::new(),
             ticket: newcomer.ticket,
             has_ticket: newcomer.has_ticket,
-            paid: 0,
             bytes: newcomer.bytes,
         };
         self.contenders.insert(newcomer.ticket.id, contender);
@@ -496,29 +549,27 @@ impl Requests {
     }
 
     fn admit(&mut self, key: u64, price: u64, waited: Span, newcomer: Option<&mut Newcomer>) {
-        let orders = self.has_quantum.then(|| {
-            let signal = Arc::new(Signal::default());
-            self.working.insert(key, Arc::clone(&signal));
-            signal
-        });
-        let admitted = Admitted { key, price, waited, orders };
-        let Some(contender) = self.contenders.remove(&key) else {
-            if let Some(newcomer) = newcomer {
-                if newcomer.has_ticket {
-                    self.spent.insert(key);
-                }
-                newcomer.verdict = Some(Verdict::Admit(admitted));
-            }
-            return;
+        let contender = self.contenders.remove(&key);
+        let is_ticketed = match (&contender, &newcomer) {
+            (Some(contender), _) => contender.has_ticket,
+            (None, newcomer) => newcomer.as_ref().is_some_and(|newcomer| newcomer.has_ticket),
         };
-        if contender.has_ticket {
+        if is_ticketed {
             self.spent.insert(key);
         }
-        contender.channel.send_replace(Channel::Won);
-        match contender.verdict {
+        let (verdict, payment) = contender.map_or((None, Payment::new()), |contender| (Some(contender.verdict), contender.payment));
+        let orders = self.has_quantum.then(|| Arc::new(Signal::default()));
+        let admitted = Admitted { key, price, waited, orders: orders.clone() };
+        match orders {
+            Some(orders) => drop(self.working.insert(key, Working { orders, payment })),
+            None => drop(payment.channel.send_replace(Channel::Won)),
+        }
+        match (verdict, newcomer) {
             // Whoever waits reports its end, even if it has just left.
-            Some(verdict) => drop(verdict.send(Verdict::Admit(admitted))),
-            None => drop(self.shadows.insert(key, Shadow::Admitted)),
+            (Some(Some(verdict)), _) => drop(verdict.send(Verdict::Admit(admitted))),
+            (Some(None), _) => drop(self.shadows.insert(key, Shadow::Admitted)),
+            (None, Some(newcomer)) => newcomer.verdict = Some(Verdict::Admit(admitted)),
+            (None, None) => debug_assert!(false, "a request that nobody asked for is admitted"),
         }
     }
 
@@ -531,8 +582,8 @@ impl Requests {
             }
             return;
         };
-        contender.channel.send_replace(Channel::Gone);
-        let paid = contender.ticket.paid.saturating_add(contender.paid);
+        contender.payment.channel.send_replace(Channel::Gone);
+        let paid = contender.ticket.paid.saturating_add(contender.payment.units);
         let ticket = Ticket { paid, ..contender.ticket };
         let refusal = self.refusal(now, &ticket, contender.bytes, cause, retry_after, price);
         match contender.verdict {
@@ -570,15 +621,15 @@ impl Requests {
     }
 
     fn order(&self, key: u64, order: u8) {
-        if let Some(signal) = self.working.get(&key) {
-            signal.set(order);
+        if let Some(working) = self.working.get(&key) {
+            working.orders.set(order);
         }
     }
 
     /// The thinner is taken away: whoever waits passes, when its sender is dropped.
     pub(super) fn close(&mut self) {
         for contender in self.contenders.values() {
-            contender.channel.send_replace(Channel::Gone);
+            contender.payment.channel.send_replace(Channel::Gone);
         }
         self.contenders.clear();
         for early in self.early.values() {
