@@ -25,6 +25,7 @@
 //! - [`record::Record`] is what is told of a finished request, to a [`record::AccessLog`].
 //! - [`counters::Totals`] are the numbers of all workers.
 
+pub mod access_log;
 mod body;
 mod buffer;
 mod connection;
@@ -36,8 +37,10 @@ mod io;
 pub mod pages;
 pub mod record;
 pub mod settings;
+pub mod snapshot;
 pub mod ticket;
 mod timers;
+pub mod tls;
 mod upstream;
 mod worker;
 
