@@ -10,7 +10,8 @@ use prometheus_client::encoding::{DescriptorEncoder, prometheus_text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::sip::{Histogram, Snapshot};
+use crate::histogram::Histogram;
+use crate::sip::Snapshot;
 
 /// Media type of what [`render`] returns.
 pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;

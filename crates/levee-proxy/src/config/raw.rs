@@ -10,7 +10,8 @@ use levee_policy::{Span, selective};
 use serde::{Deserialize, Serialize};
 
 use super::{AdminSettings, LogFormat, LogLevel, LogSettings};
-use crate::sip::settings::{RecordSettings, SessionSettings, SipLimits, Timers};
+use crate::recorder::RecordSettings;
+use crate::sip::settings::{SessionSettings, SipLimits, Timers};
 
 /// How long a stop waits for held calls, unless the file says otherwise. Below the 90 s after which systemd kills.
 const DRAIN: Span = Span::from_secs(60);

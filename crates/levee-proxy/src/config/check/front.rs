@@ -4,7 +4,8 @@ use levee_policy::{Span, selective};
 
 use super::super::raw::{Bytes, RawLimits, RawRecord, RawSession, RawSip, RawTimers};
 use super::Checker;
-use crate::sip::settings::{RecordSettings, SessionSettings, SipLimits, SipSettings, Timers};
+use crate::recorder::RecordSettings;
+use crate::sip::settings::{SessionSettings, SipLimits, SipSettings, Timers};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 

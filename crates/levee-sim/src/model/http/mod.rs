@@ -308,6 +308,7 @@ impl Http {
             self.inputs.push_back(Input::Arrive(Arrival {
                 call: this.key(),
                 class: selective::ClassId::DEFAULT,
+                phase: selective::PhaseId::default(),
                 caller: None,
                 source: Some(Identity(source)),
             }));
