@@ -1,12 +1,12 @@
 //! One client: its bandwidth, the requests that wait for its window, and its connections.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use levee_sim::model::thinner::Group;
+use levee_sim::model::thinner::{Group, Split};
 use levee_sim::schedule::Kind;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpSocket, TcpStream};
@@ -23,7 +23,6 @@ const PIECE_BYTES: std::ops::RangeInclusive<usize> = 64..=16_384;
 
 /// A client.
 pub(crate) struct Client {
-    pub(crate) number: u32,
     pub(crate) kind: Kind,
     pub(crate) group: Group,
     /// Requests that wait for the window, by their number among all.
@@ -34,13 +33,16 @@ pub(crate) struct Client {
     target: SocketAddr,
     source: Ipv4Addr,
     bucket: RefCell<Bucket>,
+    hashes: RefCell<Bucket>,
+    /// Requests that pay now, by number: the oldest first.
+    payers: RefCell<BTreeSet<usize>>,
+    turn: Notify,
     piece: usize,
     epoch: Instant,
 }
 
 impl Client {
     pub(crate) fn new(
-        number: u32,
         kind: Kind,
         group: Group,
         target: SocketAddr,
@@ -51,7 +53,6 @@ impl Client {
         // A rate without a limit makes the largest piece.
         let piece = ((group.up * PIECE_S) as usize).clamp(least, most);
         Self {
-            number,
             kind,
             group,
             queue: RefCell::default(),
@@ -61,8 +62,42 @@ impl Client {
             source,
             // A timer that is late by a few milliseconds costs no bandwidth.
             bucket: RefCell::new(Bucket::new(group.up, piece as f64)),
+            hashes: RefCell::new(Bucket::new(group.hashes, group.hashes * PIECE_S)),
+            payers: RefCell::default(),
+            turn: Notify::new(),
             piece,
             epoch,
+        }
+    }
+
+    /// Returns when so many hashes may be made.
+    pub(crate) async fn hashes(&self, count: u64) {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let at = self.hashes.borrow_mut().grant(self.now(), count);
+        // The thread is everyone's, even where the client is fast.
+        tokio::task::yield_now().await;
+        if at > self.now() {
+            tokio::time::sleep_until((self.epoch + at).into()).await;
+        }
+    }
+
+    /// A request that pays from now on, until what is given is dropped.
+    pub(crate) fn payer(&self, number: usize) -> Payer<'_> {
+        self.payers.borrow_mut().insert(number);
+        self.turn.notify_waiters();
+        Payer {
+            client: self,
+            number,
+        }
+    }
+
+    /// Whose turn it is, if not everyone's.
+    fn chosen(&self) -> Option<usize> {
+        let payers = self.payers.borrow();
+        match self.group.split {
+            Split::Equal => None,
+            Split::Oldest => payers.first().copied(),
+            Split::Newest => payers.last().copied(),
         }
     }
 
@@ -102,6 +137,28 @@ impl Client {
     }
 }
 
+/// A request that pays.
+pub(crate) struct Payer<'c> {
+    client: &'c Client,
+    number: usize,
+}
+
+impl Payer<'_> {
+    /// Returns when the client pays for this request.
+    pub(crate) async fn wait(&self) {
+        while self.client.chosen().is_some_and(|n| n != self.number) {
+            self.client.turn.notified().await;
+        }
+    }
+}
+
+impl Drop for Payer<'_> {
+    fn drop(&mut self) {
+        self.client.payers.borrow_mut().remove(&self.number);
+        self.client.turn.notify_waiters();
+    }
+}
+
 /// A grant: what is not used of it is given back.
 struct Grant<'c> {
     bucket: &'c RefCell<Bucket>,
@@ -133,9 +190,19 @@ impl Link {
     }
 
     pub(crate) async fn response(&mut self) -> io::Result<Response> {
-        let response = wire::read_response(&mut self.stream, &mut self.buffer).await?;
-        self.used = true;
-        Ok(response)
+        wire::read_response(&mut self.stream, &mut self.buffer).await
+    }
+
+    /// Whether an answer, or the end of the connection, has come.
+    pub(crate) fn has_answer(&mut self) -> io::Result<bool> {
+        if !self.buffer.is_empty() {
+            return Ok(true);
+        }
+        match self.stream.try_read_buf(&mut self.buffer) {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(e) => Err(e),
+        }
     }
 
     /// Whether the other side has closed it, or sent what nobody asked for.

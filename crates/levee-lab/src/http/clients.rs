@@ -11,7 +11,7 @@ use levee_sim::model::thinner::{Group, Setup};
 use levee_sim::schedule::Kind;
 
 use super::client::{Client, Link};
-use super::exchange::Exchange;
+use super::exchange::{Costs, Exchange};
 use super::record::{Board, Health, Outcome, RequestRecord, Sample, Tally, cpu_time};
 use super::worker::{Stopped, Worker};
 
@@ -78,7 +78,7 @@ pub(crate) fn name(seed: u64, number: usize) -> u64 {
 }
 
 /// An address of loopback for each client, in an order that says nothing about its kind.
-fn source(seed: u64, client: u32, clients: u32) -> Ipv4Addr {
+pub(crate) fn source(seed: u64, client: u32, clients: u32) -> Ipv4Addr {
     // An odd factor permutes the numbers below a power of two; those beyond the clients are walked over.
     let space = clients.next_power_of_two().max(2);
     let factor = (name(seed, 0) as u32) | 1;
@@ -105,7 +105,7 @@ impl World {
         let all = setup.honest.clients + setup.attack.clients;
         let client = |kind, group: Group, number| {
             let from = source(setup.seed, number, all);
-            Rc::new(Client::new(number, kind, group, target, from, epoch))
+            Rc::new(Client::new(kind, group, target, from, epoch))
         };
         let honest = (0..setup.honest.clients).map(|n| client(Kind::Honest, setup.honest, n));
         let bad = setup.honest.clients..all;
@@ -263,14 +263,20 @@ async fn slot(world: Rc<World>, client: Rc<Client>) {
         let deadline = record.due + patience;
         if client.now() < deadline {
             record.begun = Some(client.now());
+            let costs = Costs::default();
             let exchange = Exchange {
                 client: &client,
                 host: &world.host,
-                record: &mut record,
+                number,
+                id: record.id,
+                costs: &costs,
             };
             let at = (world.epoch + deadline).into();
             let asked = tokio::time::timeout_at(at, exchange.run(&mut link)).await;
             record.outcome = asked.unwrap_or(Outcome::GaveUp);
+            record.paid = costs.paid.get();
+            record.retries = costs.retries.get();
+            record.status = costs.status.get();
             record.ended = Some(client.now());
         } else {
             record.outcome = Outcome::GaveUp;

@@ -11,7 +11,12 @@ mod clients;
 mod exchange;
 pub mod lane;
 pub mod origin;
+mod proof;
+pub mod real;
 pub mod record;
+pub mod report;
+pub mod slow;
+pub mod slow_report;
 #[cfg(test)]
 mod tests;
 mod wire;
