@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use levee_policy::{selective, thinner};
+use serde::{Deserialize, Serialize};
 
 use crate::recorder::RecordSettings;
 
@@ -189,7 +190,8 @@ impl ForwardedSettings {
 }
 
 /// Whether a trusted connection begins with a PROXY header. If so it must: without one the connection is cut.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ProxyProtocol {
     /// It does not.
     #[default]
@@ -379,7 +381,7 @@ pub struct AccessLogSettings {
 }
 
 /// How a line of the access log is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AccessLogFormat {
     /// One JSON object a line, with the decision, the wait and the price.

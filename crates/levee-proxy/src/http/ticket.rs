@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use levee_policy::thinner::Mode;
 use levee_policy::{Span, Time};
-use siphasher::sip128::{Hasher128 as _, SipHasher24};
+use siphasher::sip128::SipHasher24;
 
 /// The query parameter of a ticket, for clients that can set no header: a refreshed page, a redirect.
 pub const PARAMETER: &str = "levee-ticket";
@@ -147,11 +147,18 @@ impl Tickets {
         }
         let (payload, tag) = bytes.split_at(PAYLOAD);
         // All bytes are looked at, so that time tells nothing.
-        let differ = tag.iter().zip(self.tag(payload)).fold(0, |all, (a, b)| all | (a ^ b));
+        let differ = tag
+            .iter()
+            .zip(self.tag(payload))
+            .fold(0, |all, (a, b)| all | (a ^ b));
         if differ != 0 {
             return Err(BadTicket::Forged);
         }
-        let number = |bytes: &[u8]| bytes.iter().fold(0, |all, byte| (all << 8) | u64::from(*byte));
+        let number = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .fold(0, |all, byte| (all << 8) | u64::from(*byte))
+        };
         let (id, rest) = payload.split_at(ID);
         let (born, rest) = rest.split_at(BORN);
         let (tries, paid) = rest.split_at(TRIES);
@@ -279,15 +286,23 @@ mod tests {
             let ticket = Ticket { mode, ..ticket() };
             let sealed = tickets().seal(&ticket);
             assert_eq!(sealed.as_str().len(), CHARS);
-            assert_eq!(tickets().open(sealed.as_str().as_bytes(), ticket.born), Ok(ticket));
+            assert_eq!(
+                tickets().open(sealed.as_str().as_bytes(), ticket.born),
+                Ok(ticket)
+            );
         }
     }
 
     #[test]
     fn tries_stop_at_their_bits() {
-        let most = Ticket { tries: u16::MAX, ..ticket() };
+        let most = Ticket {
+            tries: u16::MAX,
+            ..ticket()
+        };
         let sealed = tickets().seal(&most);
-        let read = tickets().open(sealed.as_str().as_bytes(), most.born).unwrap();
+        let read = tickets()
+            .open(sealed.as_str().as_bytes(), most.born)
+            .unwrap();
         assert_eq!((read.tries, read.mode), (TRIES_MAX, Mode::Auction));
     }
 
@@ -298,7 +313,11 @@ mod tests {
         for at in 0..CHARS {
             let mut changed = text.to_vec();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
-            assert_eq!(tickets().open(&changed, ticket().born), Err(BadTicket::Forged), "at {at}");
+            assert_eq!(
+                tickets().open(&changed, ticket().born),
+                Err(BadTicket::Forged),
+                "at {at}"
+            );
         }
         let cases: [&[u8]; 5] = [b"", b"x", &text[1..], &[0; CHARS], &[0xff; 200]];
         for bad in cases {
@@ -332,7 +351,11 @@ mod tests {
             ("/a?levee-ticket=T&levee-ticket=U", Some("T"), Some("/a")),
             ("/a?&levee-ticket=T", Some("T"), Some("/a?")),
         ] {
-            assert_eq!(in_target(target.as_bytes()), ticket.map(str::as_bytes), "{target}");
+            assert_eq!(
+                in_target(target.as_bytes()),
+                ticket.map(str::as_bytes),
+                "{target}"
+            );
             let without = without_ticket(target.as_bytes());
             assert_eq!(without.as_deref(), clean.map(str::as_bytes), "{target}");
         }

@@ -10,7 +10,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use levee_policy::selective::{Arrival, CallKey, Config, Input, Output, PhaseId, RefuseCause, Selective, Stats};
+use levee_policy::selective::{
+    Arrival, CallKey, Config, Input, Output, PhaseId, RefuseCause, Selective, Stats,
+};
 use levee_policy::{ConfigError, Identity, Span, Time};
 use serde::Serialize;
 
@@ -78,7 +80,13 @@ impl Connections {
         })
     }
 
-    pub(super) fn reconfigure(&mut self, now: Time, capacity: u32, config: &Config, is_dry_run: bool) {
+    pub(super) fn reconfigure(
+        &mut self,
+        now: Time,
+        capacity: u32,
+        config: &Config,
+        is_dry_run: bool,
+    ) {
         self.is_dry_run = is_dry_run;
         let config = Box::new(config.clone());
         self.handle(now, Input::Reconfigure { capacity, config }, None);
@@ -96,7 +104,12 @@ impl Connections {
     }
 
     /// Gives the machine an input; the refusal of `newcomer`, if that is what comes of it.
-    fn handle(&mut self, now: Time, input: Input, newcomer: Option<u64>) -> Option<RefusedConnection> {
+    fn handle(
+        &mut self,
+        now: Time,
+        input: Input,
+        newcomer: Option<u64>,
+    ) -> Option<RefusedConnection> {
         self.driven.handle(now, input);
         self.carry_out(newcomer)
     }
@@ -110,7 +123,11 @@ impl Connections {
                         cell.standing.set(SERVED);
                     }
                 }
-                Output::Refuse { call, cause, retry_after } => {
+                Output::Refuse {
+                    call,
+                    cause,
+                    retry_after,
+                } => {
                     debug_assert_eq!(Some(call.0), newcomer);
                     refused = Some(RefusedConnection { cause, retry_after });
                 }
@@ -132,7 +149,10 @@ impl Connections {
 
     /// Tells the machine what it was spared while the table had room.
     fn catch_up(&mut self, now: Time) {
-        let news = self.cells.iter().filter_map(|(key, cell)| Some((*key, cell.news(CallKey(*key))?)));
+        let news = self
+            .cells
+            .iter()
+            .filter_map(|(key, cell)| Some((*key, cell.news(CallKey(*key))?)));
         let mut news: Vec<_> = news.collect();
         // The order of a hash map must not decide anything.
         news.sort_unstable_by_key(|(key, _)| *key);
@@ -144,7 +164,11 @@ impl Connections {
     /// How often progress in each phase is reported.
     pub(super) fn intervals(&self) -> impl Iterator<Item = Span> {
         let phases = self.driven.machine.config().phases.iter();
-        phases.map(|phase| phase.usual.map_or(REPORT_EVERY, |usual| Span::from_nanos(usual.as_nanos() / REPORTS)))
+        phases.map(|phase| {
+            phase.usual.map_or(REPORT_EVERY, |usual| {
+                Span::from_nanos(usual.as_nanos() / REPORTS)
+            })
+        })
     }
 
     pub(super) fn snapshot(&self) -> ConnectionsSnapshot {
@@ -175,7 +199,7 @@ impl Cell {
 }
 
 /// How the table of connections is doing.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct ConnectionsSnapshot {
     /// `k`.
     pub capacity: u32,
@@ -309,13 +333,18 @@ impl Place {
 
     /// Whether the connection is to be closed for another.
     pub fn is_evicted(&self) -> bool {
-        self.table.as_ref().is_some_and(|(_, _, cell)| cell.standing.get() == EVICTED)
+        self.table
+            .as_ref()
+            .is_some_and(|(_, _, cell)| cell.standing.get() == EVICTED)
     }
 
     /// Polls [`Self::evicted`].
     pub fn poll_evicted(&self, cx: &std::task::Context<'_>) -> std::task::Poll<()> {
         match &self.table {
-            Some((_, _, cell)) => cell.standing.poll(cx, |standing| standing == EVICTED).map(drop),
+            Some((_, _, cell)) => cell
+                .standing
+                .poll(cx, |standing| standing == EVICTED)
+                .map(drop),
             None => std::task::Poll::Pending,
         }
     }
@@ -342,7 +371,10 @@ impl Place {
         if gate.is_pressed.load(Ordering::Relaxed) {
             let now = gate.now();
             let phase = usize::from(cell.phase.load(Ordering::Relaxed));
-            let interval = gate.intervals.get(phase).map_or(0, |interval| interval.load(Ordering::Relaxed));
+            let interval = gate
+                .intervals
+                .get(phase)
+                .map_or(0, |interval| interval.load(Ordering::Relaxed));
             if now.since(self.reported).as_nanos() >= interval {
                 self.reported = now;
                 gate.report(*key, cell);

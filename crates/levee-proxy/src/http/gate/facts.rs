@@ -56,9 +56,29 @@ impl<'a> RequestFacts<'a> {
         *slot = Some(value);
     }
 
+    /// A request of HTTP/1.1, whose head has `bytes` bytes.
+    pub fn from_head(request: levee_http::request::Request<'a>, bytes: usize) -> Self {
+        let target = request.origin_form();
+        // An absolute form without a path has no ticket either.
+        let target = if target.root.is_empty() {
+            target.path
+        } else {
+            b"/"
+        };
+        let mut facts = RequestFacts::new(request.method(), target);
+        facts.bytes = bytes as u64;
+        for field in request.fields().iter() {
+            facts.note(field.text, field.value);
+        }
+        facts
+    }
+
     /// A request that hyper or h2 has read.
     pub fn from_request<B>(request: &'a http::Request<B>) -> Self {
-        let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+        let target = request
+            .uri()
+            .path_and_query()
+            .map_or("/", |target| target.as_str());
         let mut facts = RequestFacts::new(request.method().as_str().as_bytes(), target.as_bytes());
         facts.bytes = facts.method.len() as u64 + facts.target.len() as u64;
         for (name, value) in request.headers() {
@@ -98,7 +118,9 @@ impl<'a> RequestFacts<'a> {
     pub(crate) fn claims(&self) -> impl Iterator<Item = &'a [u8]> {
         let pairs = self.cookie.unwrap_or_default().split(|byte| *byte == b';');
         pairs.filter_map(|pair| {
-            let pair = pair.trim_ascii().strip_prefix(pages::CLAIM_COOKIE.as_bytes())?;
+            let pair = pair
+                .trim_ascii()
+                .strip_prefix(pages::CLAIM_COOKIE.as_bytes())?;
             let at = pair.iter().position(|byte| *byte == b'=')?;
             Some(&pair[at + 1..])
         })
@@ -118,7 +140,9 @@ impl<'a> RequestFacts<'a> {
         let Some(accept) = self.accept else {
             return true;
         };
-        media_ranges(accept).any(|(range, q)| q > 0 && matches!(range, b"*/*" | b"application/*" | b"application/json"))
+        media_ranges(accept).any(|(range, q)| {
+            q > 0 && matches!(range, b"*/*" | b"application/*" | b"application/json")
+        })
     }
 }
 
@@ -129,8 +153,11 @@ fn client_by_accept(accept: &[u8]) -> Client {
     for (range, q) in media_ranges(accept) {
         match range {
             b"text/html" | b"application/xhtml+xml" => page = page.max(q),
-            b"application/json" | b"application/feed+json" | b"application/rss+xml"
-            | b"application/atom+xml" | b"application/rdf+xml" => data = data.max(q),
+            b"application/json"
+            | b"application/feed+json"
+            | b"application/rss+xml"
+            | b"application/atom+xml"
+            | b"application/rdf+xml" => data = data.max(q),
             _ => parts |= range.starts_with(b"image/") || range == b"text/css",
         }
     }
@@ -147,7 +174,10 @@ fn media_ranges(accept: &[u8]) -> impl Iterator<Item = (&[u8], u16)> {
     accept.split(|byte| *byte == b',').map(|entry| {
         let mut parts = entry.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let range = parts.next().unwrap_or_default();
-        let weight = parts.find_map(|part| part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q=")));
+        let weight = parts.find_map(|part| {
+            part.strip_prefix(b"q=")
+                .or_else(|| part.strip_prefix(b"Q="))
+        });
         let weight = weight.and_then(|text| std::str::from_utf8(text).ok()?.parse::<f32>().ok());
         let weight = weight.unwrap_or(1.0).clamp(0.0, 1.0);
         (range, (weight * 1000.0) as u16)
@@ -168,12 +198,34 @@ mod tests {
 
     #[test]
     fn browsers_and_programs_are_told_apart() {
-        let chromium = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8";
+        let chromium =
+            "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8";
         for (fields, client) in [
-            (&[("Accept", chromium), ("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")][..], Client::Page),
+            (
+                &[
+                    ("Accept", chromium),
+                    ("Sec-Fetch-Mode", "navigate"),
+                    ("Sec-Fetch-Dest", "document"),
+                ][..],
+                Client::Page,
+            ),
             (&[("accept", chromium)], Client::Page),
-            (&[("Accept", "*/*"), ("Sec-Fetch-Mode", "cors"), ("Sec-Fetch-Dest", "empty")], Client::Part),
-            (&[("Accept", "image/avif,image/webp,*/*"), ("Sec-Fetch-Mode", "no-cors"), ("Sec-Fetch-Dest", "image")], Client::Part),
+            (
+                &[
+                    ("Accept", "*/*"),
+                    ("Sec-Fetch-Mode", "cors"),
+                    ("Sec-Fetch-Dest", "empty"),
+                ],
+                Client::Part,
+            ),
+            (
+                &[
+                    ("Accept", "image/avif,image/webp,*/*"),
+                    ("Sec-Fetch-Mode", "no-cors"),
+                    ("Sec-Fetch-Dest", "image"),
+                ],
+                Client::Part,
+            ),
             (&[("Accept", "image/avif,image/webp,*/*")], Client::Part),
             (&[("Accept", "text/css,*/*;q=0.1")], Client::Part),
             // curl, git, wget, a Go program.
@@ -181,8 +233,17 @@ mod tests {
             (&[], Client::Program),
             (&[("Accept", "application/json")], Client::Program),
             // Miniflux, NetNewsWire and their kin.
-            (&[("Accept", "application/atom+xml, application/rss+xml, application/rdf+xml, application/feed+json, text/html, */*;q=0.9")], Client::Program),
-            (&[("Accept", "application/rss+xml;q=0.5, text/html")], Client::Page),
+            (
+                &[(
+                    "Accept",
+                    "application/atom+xml, application/rss+xml, application/rdf+xml, application/feed+json, text/html, */*;q=0.9",
+                )],
+                Client::Program,
+            ),
+            (
+                &[("Accept", "application/rss+xml;q=0.5, text/html")],
+                Client::Page,
+            ),
             (&[("Accept", "text/html;q=0, */*")], Client::Program),
             (&[("Accept", ",;;=,q")], Client::Program),
         ] {
@@ -199,7 +260,10 @@ mod tests {
             (Some("application/json;q=0, text/plain"), false),
             (Some("application/rss+xml"), false),
         ] {
-            let fields: Vec<_> = accept.map(|accept| ("Accept", accept)).into_iter().collect();
+            let fields: Vec<_> = accept
+                .map(|accept| ("Accept", accept))
+                .into_iter()
+                .collect();
             assert_eq!(facts(&fields).takes_json(), takes, "{accept:?}");
         }
     }
@@ -215,7 +279,10 @@ mod tests {
 
     #[test]
     fn claims_are_found_among_cookies() {
-        let facts = facts(&[("cookie", "a=1; levee-claim-7=T; levee=x; levee-claim-8=U;levee-claim-9")]);
+        let facts = facts(&[(
+            "cookie",
+            "a=1; levee-claim-7=T; levee=x; levee-claim-8=U;levee-claim-9",
+        )]);
         assert_eq!(facts.claims().collect::<Vec<_>>(), [&b"T"[..], b"U"]);
     }
 }

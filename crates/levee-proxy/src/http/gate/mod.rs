@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 
 use levee_policy::selective::{PHASES_MAX, Selective};
 use levee_policy::thinner::{Mode, Outcome, Thinner};
-use levee_policy::{ConfigError, Time};
+use levee_policy::{ConfigError, Span, Time};
 use serde::Serialize;
 use tokio::sync::Notify;
 
@@ -50,6 +50,21 @@ use self::requests::{Asking, Reply, Requests, Verdict};
 use super::pages::{self, Answer, Cause, Look, PAY_PATH, Refusal, WAIT_PATH};
 use super::settings::HttpSettings;
 use super::ticket::{BadTicket, Ticket, Tickets};
+
+/// Why there is no gate, or it does not go on with new settings.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GateError {
+    /// The thinner does not take its configuration.
+    #[error("`defense` cannot be run")]
+    Defense(#[source] ConfigError),
+    /// The table of connections does not take its configuration.
+    #[error("`connections.defense` cannot be run")]
+    Connections(#[source] ConfigError),
+    /// Tickets could be guessed.
+    #[error("the system gives no random numbers for the key of the tickets")]
+    Random(#[source] getrandom::Error),
+}
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -109,10 +124,13 @@ impl Gate {
     /// # Errors
     ///
     /// A defence does not take its configuration.
-    pub fn new(settings: &HttpSettings, seed: u64, recordings: Recordings) -> Result<Arc<Self>, ConfigError> {
+    pub fn new(
+        settings: &HttpSettings,
+        seed: u64,
+        recordings: Recordings,
+    ) -> Result<Arc<Self>, GateError> {
         let mut keys = [0; 32];
-        // Without randomness of the system nothing here could be kept apart: tickets would be guessed.
-        getrandom::fill(&mut keys).map_err(|_| no_randomness())?;
+        getrandom::fill(&mut keys).map_err(GateError::Random)?;
         let (mut ticket_key, mut identity_key) = ([0; 16], [0; 16]);
         ticket_key.copy_from_slice(&keys[..16]);
         identity_key.copy_from_slice(&keys[16..]);
@@ -144,15 +162,27 @@ impl Gate {
     /// # Errors
     ///
     /// A defence does not take its configuration: nothing has changed.
-    pub fn reload(&self, settings: &HttpSettings) -> Result<(), ConfigError> {
+    pub fn reload(&self, settings: &HttpSettings) -> Result<(), GateError> {
         self.set(settings, Recordings::default())
     }
 
-    fn set(&self, settings: &HttpSettings, recordings: Recordings) -> Result<(), ConfigError> {
-        settings.defense.as_ref().map_or(Ok(()), Thinner::check)?;
-        if let Some(connections) = &settings.connections {
-            Selective::check(connections.capacity, &connections.defense)?;
+    /// Whether a gate can run with these settings.
+    ///
+    /// # Errors
+    ///
+    /// A defence does not take its configuration.
+    pub fn check(settings: &HttpSettings) -> Result<(), GateError> {
+        if let Some(config) = &settings.defense {
+            Thinner::check(config).map_err(GateError::Defense)?;
         }
+        if let Some(table) = &settings.connections {
+            Selective::check(table.capacity, &table.defense).map_err(GateError::Connections)?;
+        }
+        Ok(())
+    }
+
+    fn set(&self, settings: &HttpSettings, recordings: Recordings) -> Result<(), GateError> {
+        Self::check(settings)?;
         let payment = &settings.payment;
         // Payment holds no more than half of the connections, so that requests always find one.
         let channels_max = (settings.limits.connections_max / 2).max(1);
@@ -166,7 +196,9 @@ impl Gate {
         match (requests.as_mut(), &settings.defense) {
             (Some(requests), Some(config)) => requests.reconfigure(now, config),
             (None, Some(config)) => {
-                *requests = Some(Requests::new(config, self.tickets.clone(), self.seed, recordings.requests)?);
+                let new =
+                    Requests::new(config, self.tickets.clone(), self.seed, recordings.requests);
+                *requests = Some(new.map_err(GateError::Defense)?);
             }
             (Some(old), None) => {
                 old.close();
@@ -175,22 +207,39 @@ impl Gate {
             (None, None) => {}
         }
         if let Some(requests) = requests.as_mut() {
-            requests.set(&settings.protect, settings.dry_run, payment.bytes_per_second_max);
+            requests.set(
+                &settings.protect,
+                settings.dry_run,
+                payment.bytes_per_second_max,
+            );
             self.arm(requests.deadline());
         }
-        self.has_requests.store(requests.is_some(), Ordering::Relaxed);
+        self.has_requests
+            .store(requests.is_some(), Ordering::Relaxed);
         drop(requests);
         self.set_connections(settings, recordings.connections)
     }
 
-    fn set_connections(&self, settings: &HttpSettings, recording: Option<Recording<Selective>>) -> Result<(), ConfigError> {
+    fn set_connections(
+        &self,
+        settings: &HttpSettings,
+        recording: Option<Recording<Selective>>,
+    ) -> Result<(), GateError> {
         let now = self.now();
         let mut connections = self.connections();
         match (connections.as_mut(), &settings.connections) {
-            (Some(table), Some(new)) => table.reconfigure(now, new.capacity, &new.defense, settings.dry_run),
+            (Some(table), Some(new)) => {
+                table.reconfigure(now, new.capacity, &new.defense, settings.dry_run)
+            }
             (None, Some(new)) => {
-                let table = Connections::new(new.capacity, &new.defense, self.seed, settings.dry_run, recording);
-                *connections = Some(table?);
+                let table = Connections::new(
+                    new.capacity,
+                    &new.defense,
+                    self.seed,
+                    settings.dry_run,
+                    recording,
+                );
+                *connections = Some(table.map_err(GateError::Connections)?);
             }
             // Who is in it stays open; nobody is asked any more.
             (Some(_), None) => *connections = None,
@@ -204,7 +253,8 @@ impl Gate {
         } else {
             self.is_pressed.store(false, Ordering::SeqCst);
         }
-        self.has_connections.store(connections.is_some(), Ordering::Relaxed);
+        self.has_connections
+            .store(connections.is_some(), Ordering::Relaxed);
         Ok(())
     }
 
@@ -235,7 +285,9 @@ impl Gate {
             if is_won || is_spent {
                 return self.not_waiting(facts, requests.mode, ticket.filter(|_| is_won), now);
             }
-        } else if let Some(admitted) = requests.claim(now, facts.ticket().into_iter().chain(facts.claims())) {
+        } else if let Some(admitted) =
+            requests.claim(now, facts.ticket().into_iter().chain(facts.claims()))
+        {
             return Asked::Admit(Permit::new(self, admitted, false));
         }
         let asking = Asking {
@@ -251,16 +303,26 @@ impl Gate {
         self.arm(requests.deadline());
         drop(guard);
         match reply {
-            Reply::Now(Verdict::Admit(admitted)) => Asked::Admit(Permit::new(self, admitted, false)),
+            Reply::Now(Verdict::Admit(admitted)) => {
+                Asked::Admit(Permit::new(self, admitted, false))
+            }
             Reply::Now(Verdict::Refuse(refusal)) => Asked::Refuse(refusal),
-            Reply::Later(key, generation, verdict) => Asked::Wait(Waiting::new(self, key, generation, verdict)),
+            Reply::Later(key, generation, verdict) => {
+                Asked::Wait(Waiting::new(self, key, generation, verdict))
+            }
             Reply::Shadow(key) => Asked::Admit(Permit::shadow(self, key)),
             Reply::Pass => Asked::Admit(Permit::free()),
         }
     }
 
     /// Who waits for a ticket's place that is won already is told so again; who has no good ticket has no place.
-    fn not_waiting(&self, facts: &RequestFacts<'_>, mode: Mode, won: Option<Ticket>, now: Time) -> Asked {
+    fn not_waiting(
+        &self,
+        facts: &RequestFacts<'_>,
+        mode: Mode,
+        won: Option<Ticket>,
+        now: Time,
+    ) -> Asked {
         if won.is_some() {
             return Asked::Admit(Permit::free());
         }
@@ -275,7 +337,7 @@ impl Gate {
         Asked::Refuse(Refusal {
             cause: Cause::NoTicket,
             mode,
-            retry_after: levee_policy::Span::ZERO,
+            retry_after: Span::ZERO,
             price: 0,
             paid: 0,
             tries: 0,
@@ -288,7 +350,9 @@ impl Gate {
     /// [`CLAIM_HOLD`].
     pub fn park(&self, facts: &RequestFacts<'_>, permit: Permit) -> Answer {
         let now = self.now();
-        let ticket = facts.ticket().and_then(|text| self.tickets.open(text, now).ok());
+        let ticket = facts
+            .ticket()
+            .and_then(|text| self.tickets.open(text, now).ok());
         let Some(ticket) = ticket else {
             // Without a thinner everybody passes.
             return pages::claimed(0, &self.tickets.seal(&self.blank(now)), CLAIM_HOLD);
@@ -372,6 +436,7 @@ impl Gate {
     pub fn snapshot(&self) -> GateSnapshot {
         GateSnapshot {
             requests: self.requests().as_ref().map(Requests::snapshot),
+            channels: self.channels.load(Ordering::Relaxed),
             connections: self.connections().as_ref().map(Connections::snapshot),
             is_pressed: self.is_pressed.load(Ordering::Relaxed),
         }
@@ -410,15 +475,9 @@ impl Gate {
     }
 
     fn connections(&self) -> MutexGuard<'_, Option<Connections>> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn no_randomness() -> ConfigError {
-    ConfigError {
-        key: "defense".to_owned(),
-        value: "without random numbers".to_owned(),
-        expected: "a system that gives random numbers, for the key of the tickets".to_owned(),
+        self.connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -450,10 +509,12 @@ impl RequestFacts<'_> {
 }
 
 /// How a gate is doing.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct GateSnapshot {
     /// The thinner; `None` if there is none.
     pub requests: Option<RequestsSnapshot>,
+    /// Payment channels that are open, or wait for their request.
+    pub channels: usize,
     /// The table of connections; `None` if there is none.
     pub connections: Option<ConnectionsSnapshot>,
     /// Whether that table is about to be full, so that its connections report all they do.

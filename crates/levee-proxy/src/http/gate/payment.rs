@@ -32,10 +32,15 @@ impl Gate {
     /// # Errors
     ///
     /// The answer to a payment that is not taken; the connection is best closed then.
-    pub fn pay(self: &Arc<Self>, facts: &RequestFacts<'_>) -> impl Future<Output = Result<PayMeter, Answer>> + Send + use<> {
+    pub fn pay(
+        self: &Arc<Self>,
+        facts: &RequestFacts<'_>,
+    ) -> impl Future<Output = Result<PayMeter, Answer>> + Send + use<> {
         let gate = Arc::clone(self);
         let is_post = facts.method == b"POST";
-        let opened = facts.ticket().map(|text| gate.tickets.open(text, gate.now()));
+        let opened = facts
+            .ticket()
+            .map(|text| gate.tickets.open(text, gate.now()));
         async move {
             if !is_post {
                 return Err(pages::unpayable(405, "payment is sent by POST"));
@@ -44,12 +49,19 @@ impl Gate {
         }
     }
 
-    async fn open(self: Arc<Self>, opened: Option<Result<Ticket, BadTicket>>) -> Result<PayMeter, Answer> {
+    async fn open(
+        self: Arc<Self>,
+        opened: Option<Result<Ticket, BadTicket>>,
+    ) -> Result<PayMeter, Answer> {
         let ticket = match opened {
             Some(Ok(ticket)) => ticket,
             None => return Err(self.unpaid(400, "no ticket: bring one in Levee-Ticket")),
-            Some(Err(BadTicket::Forged)) => return Err(self.unpaid(400, "this is no ticket of ours")),
-            Some(Err(BadTicket::Exhausted | BadTicket::Stale)) => return Err(self.unpaid(410, "this ticket is too old")),
+            Some(Err(BadTicket::Forged)) => {
+                return Err(self.unpaid(400, "this is no ticket of ours"));
+            }
+            Some(Err(BadTicket::Exhausted | BadTicket::Stale)) => {
+                return Err(self.unpaid(410, "this ticket is too old"));
+            }
         };
         // Counted from here on, so that those who wait for their request are bounded too.
         let slot = Slot::take(&self)?;
@@ -65,7 +77,10 @@ impl Gate {
                 Some(channel) => return Ok(slot.opened(requests, ticket, channel)),
                 None if requests.is_spent(ticket.id) => {
                     requests.payment_counts.late += 1;
-                    return Err(pages::unpayable(410, "the request of this ticket was admitted"));
+                    return Err(pages::unpayable(
+                        410,
+                        "the request of this ticket was admitted",
+                    ));
                 }
                 None => requests.expect(ticket.id),
             }
@@ -74,7 +89,12 @@ impl Gate {
         tokio::pin!(come);
         // Enabled before the table is looked at again, for the request may have come meanwhile.
         come.as_mut().enable();
-        if self.requests().as_mut().and_then(|requests| requests.channel(ticket.id)).is_none() {
+        if self
+            .requests()
+            .as_mut()
+            .and_then(|requests| requests.channel(ticket.id))
+            .is_none()
+        {
             // Whether it came is seen below.
             let _ = timeout(EARLY, come).await;
         }
@@ -87,7 +107,10 @@ impl Gate {
             None => {
                 requests.expect_no_more(ticket.id);
                 requests.payment_counts.unasked += 1;
-                Err(pages::unpayable(409, "the request of this ticket did not come"))
+                Err(pages::unpayable(
+                    409,
+                    "the request of this ticket did not come",
+                ))
             }
         }
     }
@@ -116,10 +139,19 @@ impl Slot {
         Ok(Slot(Some(Arc::clone(gate))))
     }
 
-    fn opened(mut self, requests: &mut super::Requests, ticket: Ticket, channel: watch::Receiver<Channel>) -> PayMeter {
+    fn opened(
+        mut self,
+        requests: &mut super::Requests,
+        ticket: Ticket,
+        channel: watch::Receiver<Channel>,
+    ) -> PayMeter {
         requests.payment_counts.opened += 1;
         match self.0.take() {
-            Some(gate) => PayMeter { gate, ticket, channel },
+            Some(gate) => PayMeter {
+                gate,
+                ticket,
+                channel,
+            },
             None => unreachable!("a slot is opened once"),
         }
     }
@@ -153,7 +185,10 @@ impl PayMeter {
     /// Waits until its request waits no more: admitted, turned away or gone. What is still to come buys nothing.
     pub async fn closed(&mut self) {
         // An error is the end of the sender, and so of the request.
-        let _ = self.channel.wait_for(|channel| *channel != Channel::Open).await;
+        let _ = self
+            .channel
+            .wait_for(|channel| *channel != Channel::Open)
+            .await;
     }
 
     /// The answer to the payment, whether it is all there or the request waits no more.
@@ -167,7 +202,13 @@ impl PayMeter {
             Some(requests) => (requests.standing(self.ticket.id), requests.mode),
             None => ((0, 0), Mode::Random),
         };
-        pages::payment(state, paid, price, &self.gate.tickets.seal(&self.ticket), mode)
+        pages::payment(
+            state,
+            paid,
+            price,
+            &self.gate.tickets.seal(&self.ticket),
+            mode,
+        )
     }
 }
 

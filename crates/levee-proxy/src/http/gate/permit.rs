@@ -24,7 +24,12 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    pub(super) fn new(gate: &Arc<Gate>, key: u64, generation: u32, verdict: oneshot::Receiver<Verdict>) -> Self {
+    pub(super) fn new(
+        gate: &Arc<Gate>,
+        key: u64,
+        generation: u32,
+        verdict: oneshot::Receiver<Verdict>,
+    ) -> Self {
         Waiting {
             gate: Arc::clone(gate),
             key,
@@ -101,7 +106,10 @@ impl Permit {
 
     /// Of a dry run: it passes, and the thinner believes that it waits.
     pub(super) fn shadow(gate: &Arc<Gate>, key: u64) -> Self {
-        let admitted = Admitted { key, ..Admitted::default() };
+        let admitted = Admitted {
+            key,
+            ..Admitted::default()
+        };
         Permit::new(gate, admitted, true)
     }
 

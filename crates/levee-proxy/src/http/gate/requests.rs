@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use levee_policy::thinner::{Arrival, Config, Input, Mode, Outcome, Output, RequestKey, Stats, Thinner};
+use levee_policy::thinner::{
+    Arrival, Config, Input, Mode, Outcome, Output, RequestKey, Stats, Thinner,
+};
 use levee_policy::{ConfigError, Identity, Span, StateMachine as _, Time};
 use serde::Serialize;
 use tokio::sync::{Notify, oneshot, watch};
@@ -42,7 +44,7 @@ pub(super) enum Verdict {
 }
 
 /// An admitted request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Admitted {
     pub(super) key: u64,
     pub(super) price: u64,
@@ -172,8 +174,6 @@ pub struct TicketCounts {
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct PaymentCounts {
-    /// Channels that are open.
-    pub open: u64,
     /// Channels that were opened.
     pub opened: u64,
     /// Bytes that came on them.
@@ -241,7 +241,12 @@ impl Requests {
     }
 
     /// What is no affair of the thinner's.
-    pub(super) fn set(&mut self, protect: &[String], is_dry_run: bool, bytes_per_second_max: Option<u64>) {
+    pub(super) fn set(
+        &mut self,
+        protect: &[String],
+        is_dry_run: bool,
+        bytes_per_second_max: Option<u64>,
+    ) {
         self.protect = protect.to_vec();
         self.is_dry_run = is_dry_run;
         self.bytes_per_second_max = bytes_per_second_max;
@@ -254,12 +259,17 @@ impl Requests {
     }
 
     pub(super) fn protects(&self, path: &[u8]) -> bool {
-        self.protect.iter().any(|prefix| path.starts_with(prefix.as_bytes()))
+        self.protect
+            .iter()
+            .any(|prefix| path.starts_with(prefix.as_bytes()))
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
         let parked = self.parked.values().map(|parked| parked.until).min();
-        [self.driven.machine.deadline(), parked].into_iter().flatten().min()
+        [self.driven.machine.deadline(), parked]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     pub(super) fn due(&mut self, now: Time) {
@@ -269,7 +279,12 @@ impl Requests {
         if self.parked.is_empty() {
             return;
         }
-        let over: Vec<u64> = self.parked.iter().filter(|(_, parked)| parked.until <= now).map(|(id, _)| *id).collect();
+        let over: Vec<u64> = self
+            .parked
+            .iter()
+            .filter(|(_, parked)| parked.until <= now)
+            .map(|(id, _)| *id)
+            .collect();
         for id in over {
             self.parked.remove(&id);
             self.ticket_counts.unclaimed += 1;
@@ -333,10 +348,12 @@ impl Requests {
                 self.ticket_counts.would_refuse += 1;
                 Reply::Pass
             }
-            (Some(Verdict::Refuse(refusal)), _) if asking.is_exhausted => Reply::Now(Verdict::Refuse(Refusal {
-                cause: Cause::Exhausted,
-                ..refusal
-            })),
+            (Some(Verdict::Refuse(refusal)), _) if asking.is_exhausted => {
+                Reply::Now(Verdict::Refuse(Refusal {
+                    cause: Cause::Exhausted,
+                    ..refusal
+                }))
+            }
             (Some(verdict), _) => Reply::Now(verdict),
             (None, Some(wait)) => Reply::Later(ticket.id, 0, wait),
             (None, None) => {
@@ -363,7 +380,10 @@ impl Requests {
             return Reply::Now(Verdict::Refuse(refusal));
         };
         let more = ticket.paid.saturating_sub(contender.ticket.paid);
-        contender.ticket = Ticket { paid: ticket.paid.max(contender.ticket.paid), ..ticket };
+        contender.ticket = Ticket {
+            paid: ticket.paid.max(contender.ticket.paid),
+            ..ticket
+        };
         let Some(older) = contender.verdict.take() else {
             // In a dry run everything passes.
             return Reply::Pass;
@@ -377,7 +397,14 @@ impl Requests {
         self.ticket_counts.taken_over += 1;
         if more > 0 {
             let request = RequestKey(ticket.id);
-            self.handle(now, Input::Pay { request, units: more }, None);
+            self.handle(
+                now,
+                Input::Pay {
+                    request,
+                    units: more,
+                },
+                None,
+            );
         }
         Reply::Later(ticket.id, generation, receiver)
     }
@@ -390,7 +417,13 @@ impl Requests {
         }
         if let Some(contender) = self.contenders.remove(&key) {
             contender.payment.channel.send_replace(Channel::Gone);
-            self.handle(now, Input::Leave { request: RequestKey(key) }, None);
+            self.handle(
+                now,
+                Input::Leave {
+                    request: RequestKey(key),
+                },
+                None,
+            );
         }
     }
 
@@ -420,7 +453,11 @@ impl Requests {
     }
 
     /// The place that one of these tickets has won, for the request that takes it.
-    pub(super) fn claim<'t>(&mut self, now: Time, mut tickets: impl Iterator<Item = &'t [u8]>) -> Option<Admitted> {
+    pub(super) fn claim<'t>(
+        &mut self,
+        now: Time,
+        mut tickets: impl Iterator<Item = &'t [u8]>,
+    ) -> Option<Admitted> {
         if self.parked.is_empty() {
             return None;
         }
@@ -444,7 +481,10 @@ impl Requests {
     }
 
     fn payment(&mut self, id: u64) -> Option<&mut Payment> {
-        let working = self.working.get_mut(&id).map(|working| &mut working.payment);
+        let working = self
+            .working
+            .get_mut(&id)
+            .map(|working| &mut working.payment);
         working.or_else(|| Some(&mut self.contenders.get_mut(&id)?.payment))
     }
 
@@ -468,7 +508,11 @@ impl Requests {
 
     pub(super) fn expect_no_more(&mut self, id: u64) {
         // The table's and the caller's own: nobody else waits.
-        if self.early.get(&id).is_some_and(|notify| Arc::strong_count(notify) <= 2) {
+        if self
+            .early
+            .get(&id)
+            .is_some_and(|notify| Arc::strong_count(notify) <= 2)
+        {
             self.early.remove(&id);
         }
     }
@@ -499,7 +543,12 @@ impl Requests {
     /// What a contender has paid in all, and the price.
     pub(super) fn standing(&self, id: u64) -> (u64, u64) {
         let paid = self.contenders.get(&id);
-        let paid = paid.map_or(0, |contender| contender.payment.units.saturating_add(contender.ticket.paid));
+        let paid = paid.map_or(0, |contender| {
+            contender
+                .payment
+                .units
+                .saturating_add(contender.ticket.paid)
+        });
         (paid, self.driven.machine.price())
     }
 
@@ -519,10 +568,24 @@ impl Requests {
                         newcomer.wait = self.hold(newcomer);
                     }
                 }
-                Output::Admit { request, price, waited } => self.admit(request.0, price, waited, newcomer.as_deref_mut()),
-                Output::Refuse { request, cause, retry_after, price } => {
+                Output::Admit {
+                    request,
+                    price,
+                    waited,
+                } => self.admit(request.0, price, waited, newcomer.as_deref_mut()),
+                Output::Refuse {
+                    request,
+                    cause,
+                    retry_after,
+                    price,
+                } => {
                     let cause = Cause::Thinner(cause);
-                    self.refuse(now, request.0, (cause, retry_after, price), newcomer.as_deref_mut());
+                    self.refuse(
+                        now,
+                        request.0,
+                        (cause, retry_after, price),
+                        newcomer.as_deref_mut(),
+                    );
                 }
                 Output::Suspend { request } => self.order(request.0, SUSPENDED),
                 Output::Resume { request, .. } => self.order(request.0, RESUMED),
@@ -552,14 +615,23 @@ impl Requests {
         let contender = self.contenders.remove(&key);
         let is_ticketed = match (&contender, &newcomer) {
             (Some(contender), _) => contender.has_ticket,
-            (None, newcomer) => newcomer.as_ref().is_some_and(|newcomer| newcomer.has_ticket),
+            (None, newcomer) => newcomer
+                .as_ref()
+                .is_some_and(|newcomer| newcomer.has_ticket),
         };
         if is_ticketed {
             self.spent.insert(key);
         }
-        let (verdict, payment) = contender.map_or((None, Payment::new()), |contender| (Some(contender.verdict), contender.payment));
+        let (verdict, payment) = contender.map_or((None, Payment::new()), |contender| {
+            (Some(contender.verdict), contender.payment)
+        });
         let orders = self.has_quantum.then(|| Arc::new(Signal::default()));
-        let admitted = Admitted { key, price, waited, orders: orders.clone() };
+        let admitted = Admitted {
+            key,
+            price,
+            waited,
+            orders: orders.clone(),
+        };
         match orders {
             Some(orders) => drop(self.working.insert(key, Working { orders, payment })),
             None => drop(payment.channel.send_replace(Channel::Won)),
@@ -573,18 +645,37 @@ impl Requests {
         }
     }
 
-    fn refuse(&mut self, now: Time, key: u64, why: (Cause, Span, u64), newcomer: Option<&mut Newcomer>) {
+    fn refuse(
+        &mut self,
+        now: Time,
+        key: u64,
+        why: (Cause, Span, u64),
+        newcomer: Option<&mut Newcomer>,
+    ) {
         let (cause, retry_after, price) = why;
         let Some(contender) = self.contenders.remove(&key) else {
             if let Some(newcomer) = newcomer {
-                let refusal = self.refusal(now, &newcomer.ticket, newcomer.bytes, cause, retry_after, price);
+                let refusal = self.refusal(
+                    now,
+                    &newcomer.ticket,
+                    newcomer.bytes,
+                    cause,
+                    retry_after,
+                    price,
+                );
                 newcomer.verdict = Some(Verdict::Refuse(refusal));
             }
             return;
         };
         contender.payment.channel.send_replace(Channel::Gone);
-        let paid = contender.ticket.paid.saturating_add(contender.payment.units);
-        let ticket = Ticket { paid, ..contender.ticket };
+        let paid = contender
+            .ticket
+            .paid
+            .saturating_add(contender.payment.units);
+        let ticket = Ticket {
+            paid,
+            ..contender.ticket
+        };
         let refusal = self.refusal(now, &ticket, contender.bytes, cause, retry_after, price);
         match contender.verdict {
             Some(verdict) => drop(verdict.send(Verdict::Refuse(refusal))),
@@ -593,7 +684,15 @@ impl Requests {
     }
 
     /// The next ticket is worth what this one was, and this try: the HotNets paper's retries, or their bytes.
-    fn refusal(&self, now: Time, ticket: &Ticket, bytes: u64, cause: Cause, retry_after: Span, price: u64) -> Refusal {
+    fn refusal(
+        &self,
+        now: Time,
+        ticket: &Ticket,
+        bytes: u64,
+        cause: Cause,
+        retry_after: Span,
+        price: u64,
+    ) -> Refusal {
         let tried = match self.mode {
             Mode::Retry | Mode::Priced => 1,
             Mode::Auction => bytes,
@@ -647,12 +746,45 @@ impl Requests {
             parked: self.parked.len(),
             price: machine.price(),
             inbound_rate: machine.inbound_rate(),
+            payment_rate: machine.payment_rate(),
+            admission_rate: machine.admission_rate(),
             limit: machine.limit(),
             stats: *machine.stats(),
             tickets: self.ticket_counts,
             payment: self.payment_counts,
         }
     }
+}
+
+/// How the thinner is doing.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RequestsSnapshot {
+    /// What decides who gets in.
+    pub mode: Mode,
+    /// Whether demand exceeds capacity.
+    pub is_overloaded: bool,
+    /// Requests that wait.
+    pub contenders: u32,
+    /// Requests that have a place at the server.
+    pub in_service: u32,
+    /// Places that were won by a page's script and not taken yet.
+    pub parked: usize,
+    /// What a newcomer would have to pay, in the units of the mode.
+    pub price: u64,
+    /// Requests that ask a second.
+    pub inbound_rate: f64,
+    /// Units that are paid a second.
+    pub payment_rate: f64,
+    /// Requests that are admitted a second.
+    pub admission_rate: f64,
+    /// The most requests at once, where the capacity is one of concurrent requests.
+    pub limit: Option<u32>,
+    /// The machine's counts.
+    pub stats: Stats,
+    /// What the gate counts of tickets.
+    pub tickets: TicketCounts,
+    /// What the gate counts of payments.
+    pub payment: PaymentCounts,
 }
 
 /// A request that asks just now, and what becomes of it.

@@ -19,7 +19,11 @@ impl Signal {
     /// Sets the value and wakes who waits.
     pub(super) fn set(&self, value: u8) {
         self.value.store(value, Ordering::Release);
-        let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let waiter = self
+            .waiter
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(waiter) = waiter {
             waiter.wake();
         }
@@ -32,11 +36,18 @@ impl Signal {
             return Poll::Ready(value);
         }
         let mut waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
-        if !waiter.as_ref().is_some_and(|waiter| waiter.will_wake(cx.waker())) {
+        if !waiter
+            .as_ref()
+            .is_some_and(|waiter| waiter.will_wake(cx.waker()))
+        {
             *waiter = Some(cx.waker().clone());
         }
         // It may have been set before the waiter was there.
         let value = self.get();
-        if is_it(value) { Poll::Ready(value) } else { Poll::Pending }
+        if is_it(value) {
+            Poll::Ready(value)
+        } else {
+            Poll::Pending
+        }
     }
 }

@@ -46,7 +46,8 @@ pub const REDIRECTS_MAX: u16 = 15;
 const METERED_BYTES: u64 = 256 << 10;
 
 const SCRIPT: &str = include_str!("script.js");
-const STYLE: &str = "body{font:1.1em/1.5 system-ui,sans-serif;max-width:34em;margin:15vh auto;padding:0 1em}";
+const STYLE: &str =
+    "body{font:1.1em/1.5 system-ui,sans-serif;max-width:34em;margin:15vh auto;padding:0 1em}";
 const SORRY: &str = "The site still has more visitors than it can serve.";
 
 /// Why a request was turned away.
@@ -169,7 +170,8 @@ impl Answer {
         let length = self.body.len();
         let body = if is_head { Vec::new() } else { self.body };
         let mut response = http::Response::new(body.into());
-        *response.status_mut() = http::StatusCode::from_u16(self.status).unwrap_or(http::StatusCode::SERVICE_UNAVAILABLE);
+        *response.status_mut() = http::StatusCode::from_u16(self.status)
+            .unwrap_or(http::StatusCode::SERVICE_UNAVAILABLE);
         let headers = response.headers_mut();
         for (name, value) in self.fields {
             // What we write here is visible ASCII.
@@ -213,14 +215,17 @@ enum Kind {
 
 fn kind(facts: &RequestFacts<'_>, refusal: &Refusal) -> Kind {
     let is_over = refusal.cause == Cause::Exhausted || refusal.tries >= RETRIES_MAX;
-    let may_redirect = !is_over && refusal.tries <= REDIRECTS_MAX && refusal.cause != Cause::Duplicate;
+    let may_redirect =
+        !is_over && refusal.tries <= REDIRECTS_MAX && refusal.cause != Cause::Duplicate;
     match facts.client() {
         _ if facts.is_wait() || refusal.cause == Cause::NoTicket => Kind::Json,
         Client::Program if facts.takes_json() => Kind::Json,
         Client::Program => Kind::Bare,
         Client::Part if refusal.mode == Mode::Retry && may_redirect => Kind::Again,
         Client::Part => Kind::Bare,
-        Client::Page if !facts.is_safe() && refusal.mode != Mode::Random && may_redirect => Kind::Again,
+        Client::Page if !facts.is_safe() && refusal.mode != Mode::Random && may_redirect => {
+            Kind::Again
+        }
         Client::Page if !facts.is_safe() || is_over => Kind::Person,
         Client::Page if matches!(refusal.mode, Mode::Random | Mode::Retry) => Kind::Refresh,
         Client::Page => Kind::Script,
@@ -336,17 +341,31 @@ fn anew(target: &[u8], ticket: &Sealed) -> String {
     text.trim_end_matches('&').to_owned()
 }
 
-fn page(answer: Answer, facts: &RequestFacts<'_>, refusal: &Refusal, kind: Kind, look: Look) -> Answer {
+fn page(
+    answer: Answer,
+    facts: &RequestFacts<'_>,
+    refusal: &Refusal,
+    kind: Kind,
+    look: Look,
+) -> Answer {
     let nonce = refusal.ticket.nonce();
     let policy = format!(
         "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'; base-uri 'none'; form-action 'none'"
     );
-    let delay = if refusal.mode == Mode::Random { seconds(refusal.retry_after) } else { 0 };
+    let delay = if refusal.mode == Mode::Random {
+        seconds(refusal.retry_after)
+    } else {
+        0
+    };
     // The query is percent-encoded but for `&`.
     let url = again(facts.target, &refusal.ticket).replace('&', "&amp;");
     let refresh = format!("<meta http-equiv=\"refresh\" content=\"{delay};url={url}\">");
     let (refresh, heading, line) = match kind {
-        Kind::Script => (format!("<noscript>{refresh}</noscript>"), "One moment", "This page opens by itself."),
+        Kind::Script => (
+            format!("<noscript>{refresh}</noscript>"),
+            "One moment",
+            "This page opens by itself.",
+        ),
         Kind::Person if !facts.is_safe() => (
             String::new(),
             "Not sent",
@@ -357,7 +376,11 @@ fn page(answer: Answer, facts: &RequestFacts<'_>, refusal: &Refusal, kind: Kind,
     };
     let link = anew(facts.target, &refusal.ticket).replace('&', "&amp;");
     let link = if facts.is_safe() { link } else { String::new() };
-    let hidden = if kind == Kind::Person && facts.is_safe() { "" } else { " hidden" };
+    let hidden = if kind == Kind::Person && facts.is_safe() {
+        ""
+    } else {
+        " hidden"
+    };
     let mut body = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
          <meta name=\"robots\" content=\"noindex\">{refresh}<title>{heading}</title><style nonce=\"{nonce}\">{STYLE}</style></head>\n\
@@ -407,14 +430,22 @@ pub fn claimed(id: u64, ticket: &Sealed, hold: Span) -> Answer {
 }
 
 /// What became of a payment.
-pub(crate) fn payment(state: &'static str, paid: u64, price: u64, ticket: &Sealed, mode: Mode) -> Answer {
+pub(crate) fn payment(
+    state: &'static str,
+    paid: u64,
+    price: u64,
+    ticket: &Sealed,
+    mode: Mode,
+) -> Answer {
     let unit = currency(mode).map_or("", |(unit, _)| unit);
     Answer::new(200)
         .field("levee-ticket", ticket.as_str().to_owned())
         .field("levee-price", format!("{price};unit={unit};paid={paid}"))
         .body(
             "application/json",
-            format!("{{\"state\":\"{state}\",\"paid\":{paid},\"price\":{price},\"unit\":\"{unit}\"}}\n"),
+            format!(
+                "{{\"state\":\"{state}\",\"paid\":{paid},\"price\":{price},\"unit\":\"{unit}\"}}\n"
+            ),
         )
 }
 

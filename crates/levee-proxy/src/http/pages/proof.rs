@@ -12,7 +12,8 @@ const BITS_MAX: u32 = 48;
 
 /// The hashes that this nonce stands for with this ticket; 0 if it is none.
 pub fn hashes_of(ticket: &[u8], nonce: &[u8]) -> u64 {
-    let is_number = (1..=NONCE_DIGITS_MAX).contains(&nonce.len()) && nonce.iter().all(u8::is_ascii_digit);
+    let is_number =
+        (1..=NONCE_DIGITS_MAX).contains(&nonce.len()) && nonce.iter().all(u8::is_ascii_digit);
     if !is_number {
         return 0;
     }
