@@ -5,7 +5,7 @@ use core::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
 
-use super::{Arrival, CallKey, CallState, ClassId, Identity};
+use super::{Arrival, CallKey, CallState, ClassId, Identity, PhaseId};
 pub(super) use crate::index::Slot;
 use crate::{Time, index::Index};
 
@@ -40,6 +40,8 @@ pub(super) struct Call {
     /// In its band of the table.
     pub(super) position: u32,
     pub(super) class: ClassId,
+    /// 0 if there are no phases.
+    pub(super) phase: PhaseId,
     pub(super) state: CallState,
     pub(super) stage: Stage,
     has_caller: bool,
@@ -59,6 +61,7 @@ impl Call {
             next: NONE,
             position: 0,
             class: arrival.class,
+            phase: arrival.phase,
             state: CallState::Waiting,
             stage: Stage::Queued,
             has_caller: arrival.caller.is_some(),

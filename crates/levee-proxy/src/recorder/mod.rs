@@ -45,7 +45,6 @@ use rand_core::SeedableRng as _;
 pub use self::format::{EndReason, Header, VERSION};
 pub use self::replay::{Difference, End, ReplayError, Replayed, replay, replay_file};
 pub use self::what_if::{FATES, Group, History, Outcome, RefusedBy, WhatIf};
-use crate::sip::settings::RecordSettings;
 
 /// Entries between the loop and the writer: half a second at 100,000 entries a second, about 5 MB.
 const QUEUE_ENTRIES_MAX: usize = 65_536;
@@ -53,6 +52,24 @@ const QUEUE_ENTRIES_MAX: usize = 65_536;
 const HEAD_BYTES_MAX: u64 = 2 << 20;
 /// Kept free at the end of a file for the line that says why it ends.
 const END_BYTES_MAX: u64 = 128;
+
+/// Where the inputs and verdicts of the defence are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordSettings {
+    /// The file; see [the module](self) for the names that follow it.
+    pub path: PathBuf,
+    /// Most bytes in one file.
+    pub bytes_max: u64,
+    /// Most files kept.
+    pub files: u32,
+}
+
+impl RecordSettings {
+    /// Default of [`RecordSettings::bytes_max`]: about 300,000 arrivals.
+    pub const BYTES_MAX_DEFAULT: u64 = 64 * 1024 * 1024;
+    /// Default of [`RecordSettings::files`].
+    pub const FILES_DEFAULT: u32 = 4;
+}
 
 /// The randomness of a recorded defence. A replay makes the same.
 pub type PolicyRng = rand_pcg::Pcg64Mcg;

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use levee_policy::selective::{Arrival, CallKey, ClassId, Config, Strategy};
+use levee_policy::selective::{Arrival, CallKey, ClassId, Config, PhaseId, Strategy};
 use levee_policy::{Span, StateMachine as _};
 use rand_core::Rng as _;
 
@@ -111,6 +111,7 @@ impl Front {
                     self.input(Input::Arrive(Arrival {
                         call,
                         class: ClassId::DEFAULT,
+                        phase: PhaseId::default(),
                         caller: None,
                         source: None,
                     }));
@@ -310,6 +311,7 @@ fn a_full_queue_ends_the_recording_without_a_gap() {
         Input::Arrive(Arrival {
             call: CallKey(call),
             class: ClassId::DEFAULT,
+            phase: PhaseId::default(),
             caller: None,
             source: None,
         })

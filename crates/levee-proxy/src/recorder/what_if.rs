@@ -244,6 +244,14 @@ impl History {
                             message: format!("more than {CALLS_MAX} calls"),
                         });
                     }
+                    if matches!(input, Input::Enter { .. } | Input::Progress { .. }) {
+                        return Err(ReplayError::Line {
+                            line: entries.number,
+                            message: "phases of a connection, whose course under another defence \
+                                      is not known: replay it through its own"
+                                .to_owned(),
+                        });
+                    }
                     history.input(at, &input, &mut live);
                 }
                 Line::Output(at, output) => {
@@ -290,6 +298,8 @@ impl History {
                 }
             }
             Input::Reconfigure { .. } => self.reconfigured += 1,
+            // Refused above.
+            Input::Enter { .. } | Input::Progress { .. } => {}
         }
     }
 
@@ -611,6 +621,7 @@ impl<'h> World<'h> {
                     age,
                     forwarded,
                     cause,
+                    ..
                 } => {
                     let index = call.0 as usize;
                     self.decide(index, Fate::Evicted { state, age, cause });
