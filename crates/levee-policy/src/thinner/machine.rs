@@ -527,6 +527,12 @@ impl Thinner {
         }
         self.contenders
             .enter(&mut self.requests, active, self.config.contenders);
+        // None has won if the capacity was lowered and others are in service still.
+        if self.contenders.len() > self.config.contenders
+            && let Some(worst) = self.contenders.worst()
+        {
+            self.expel(worst, RefuseCause::Crowded);
+        }
     }
 
     fn pay(&mut self, key: RequestKey, units: u64) {
