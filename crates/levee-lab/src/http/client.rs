@@ -1,12 +1,12 @@
 //! One client: its bandwidth, the requests that wait for its window, and its connections.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use levee_sim::model::thinner::Group;
+use levee_sim::model::thinner::{Group, Split};
 use levee_sim::schedule::Kind;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpSocket, TcpStream};
@@ -21,48 +21,105 @@ const PIECE_S: f64 = 0.02;
 /// Pieces are not smaller or larger than this, whatever the rate.
 const PIECE_BYTES: std::ops::RangeInclusive<usize> = 64..=16_384;
 
+/// What a client did after the warm-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests sent, those sent again too.
+    pub tries: u64,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Of them, those on payment channels.
+    pub channel: u64,
+}
+
 /// A client.
 pub(crate) struct Client {
-    pub(crate) number: u32,
     pub(crate) kind: Kind,
     pub(crate) group: Group,
     /// Requests that wait for the window, by their number among all.
     pub(crate) queue: RefCell<VecDeque<usize>>,
     pub(crate) come: Notify,
-    /// Bytes that it has sent.
-    pub(crate) sent: Cell<u64>,
+    pub(crate) counts: Cell<Counts>,
+    /// When counting begins.
+    counted: Duration,
     target: SocketAddr,
     source: Ipv4Addr,
     bucket: RefCell<Bucket>,
+    hashes: RefCell<Bucket>,
+    /// Requests that pay now, by number: the oldest first.
+    payers: RefCell<BTreeSet<usize>>,
+    turn: Notify,
     piece: usize,
     epoch: Instant,
 }
 
 impl Client {
     pub(crate) fn new(
-        number: u32,
         kind: Kind,
         group: Group,
         target: SocketAddr,
         source: Ipv4Addr,
-        epoch: Instant,
+        (epoch, counted): (Instant, Duration),
     ) -> Self {
         let (least, most) = PIECE_BYTES.into_inner();
         // A rate without a limit makes the largest piece.
         let piece = ((group.up * PIECE_S) as usize).clamp(least, most);
         Self {
-            number,
             kind,
             group,
             queue: RefCell::default(),
             come: Notify::new(),
-            sent: Cell::new(0),
+            counts: Cell::default(),
+            counted,
             target,
             source,
             // A timer that is late by a few milliseconds costs no bandwidth.
             bucket: RefCell::new(Bucket::new(group.up, piece as f64)),
+            hashes: RefCell::new(Bucket::new(group.hashes, group.hashes * PIECE_S)),
+            payers: RefCell::default(),
+            turn: Notify::new(),
             piece,
             epoch,
+        }
+    }
+
+    /// Returns when so many hashes may be made.
+    pub(crate) async fn hashes(&self, count: u64) {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let at = self.hashes.borrow_mut().grant(self.now(), count);
+        // The thread is everyone's, even where the client is fast.
+        tokio::task::yield_now().await;
+        if at > self.now() {
+            tokio::time::sleep_until((self.epoch + at).into()).await;
+        }
+    }
+
+    /// A request that pays from now on, until what is given is dropped.
+    pub(crate) fn payer(&self, number: usize) -> Payer<'_> {
+        self.payers.borrow_mut().insert(number);
+        self.turn.notify_waiters();
+        Payer {
+            client: self,
+            number,
+        }
+    }
+
+    /// Whose turn it is, if not everyone's.
+    fn chosen(&self) -> Option<usize> {
+        let payers = self.payers.borrow();
+        match self.group.split {
+            Split::Equal => None,
+            Split::Oldest => payers.first().copied(),
+            Split::Newest => payers.last().copied(),
+        }
+    }
+
+    /// Counts what happens now, if the warm-up is over.
+    pub(crate) fn note(&self, what: impl FnOnce(&mut Counts)) {
+        if self.now() >= self.counted {
+            let mut counts = self.counts.get();
+            what(&mut counts);
+            self.counts.set(counts);
         }
     }
 
@@ -85,7 +142,7 @@ impl Client {
             tokio::time::sleep_until((self.epoch + at).into()).await;
         }
         grant.bytes = 0;
-        self.sent.set(self.sent.get() + bytes as u64);
+        self.note(|counts| counts.bytes += bytes as u64);
     }
 
     pub(crate) async fn connect(&self) -> io::Result<Link> {
@@ -99,6 +156,28 @@ impl Client {
             buffer: Vec::new(),
             used: false,
         })
+    }
+}
+
+/// A request that pays.
+pub(crate) struct Payer<'c> {
+    client: &'c Client,
+    number: usize,
+}
+
+impl Payer<'_> {
+    /// Returns when the client pays for this request.
+    pub(crate) async fn wait(&self) {
+        while self.client.chosen().is_some_and(|n| n != self.number) {
+            self.client.turn.notified().await;
+        }
+    }
+}
+
+impl Drop for Payer<'_> {
+    fn drop(&mut self) {
+        self.client.payers.borrow_mut().remove(&self.number);
+        self.client.turn.notify_waiters();
     }
 }
 
@@ -133,9 +212,19 @@ impl Link {
     }
 
     pub(crate) async fn response(&mut self) -> io::Result<Response> {
-        let response = wire::read_response(&mut self.stream, &mut self.buffer).await?;
-        self.used = true;
-        Ok(response)
+        wire::read_response(&mut self.stream, &mut self.buffer).await
+    }
+
+    /// Whether an answer, or the end of the connection, has come.
+    pub(crate) fn has_answer(&mut self) -> io::Result<bool> {
+        if !self.buffer.is_empty() {
+            return Ok(true);
+        }
+        match self.stream.try_read_buf(&mut self.buffer) {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(e) => Err(e),
+        }
     }
 
     /// Whether the other side has closed it, or sent what nobody asked for.

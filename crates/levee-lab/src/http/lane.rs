@@ -3,13 +3,16 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use levee_policy::thinner::Stats;
 use levee_sim::model::thinner::{Demand, Setup};
+use levee_sim::scenario;
 use levee_sim::schedule::Kind;
 
-use super::clients::{self, ClientsResult, Want};
-use super::origin::{Kinds, Origin, OriginResult};
+use super::clients::{self, ClientsResult, Want, span};
+use super::origin::{Kinds, Origin, OriginResult, Served};
 use super::record::Board;
 use super::worker::Worker;
+use crate::runner::Lane;
 
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(10);
@@ -21,6 +24,42 @@ pub struct LaneResult {
     pub clients: ClientsResult,
     /// The server's side.
     pub origin: OriginResult,
+}
+
+impl LaneResult {
+    /// What the thinner counted; none without one.
+    #[must_use]
+    pub fn thinner(&self) -> Option<&Stats> {
+        None
+    }
+
+    /// What the server worked on after the warm-up and within the run.
+    fn counted(&self, setup: &Setup) -> impl Iterator<Item = &Served> {
+        let (from, to) = (span(setup.warmup), span(setup.end()));
+        let all = self.origin.served.iter();
+        all.filter(move |s| s.begun >= from && s.begun < to)
+    }
+
+    /// Seconds of the server's work that good and bad clients got, after the warm-up.
+    #[must_use]
+    pub fn work_by_kind(&self, setup: &Setup) -> [f64; 2] {
+        let mut work = [0.0; 2];
+        for (served, kind) in self.counted(setup).filter_map(|s| Some((s, s.kind?))) {
+            work[kind.index()] += served.work.as_secs_f64();
+        }
+        work
+    }
+
+    /// Requests of good and bad clients that the server finished, after the warm-up.
+    #[must_use]
+    pub fn served_by_kind(&self, setup: &Setup) -> [u64; 2] {
+        let mut served = [0; 2];
+        let whole = self.counted(setup).filter(|s| !s.aborted);
+        for kind in whole.filter_map(|s| s.kind) {
+            served[kind.index()] += 1;
+        }
+        served
+    }
 }
 
 /// A lane at work.
@@ -82,6 +121,27 @@ impl RunningLane {
             std::thread::sleep(POLL);
         }
         self.finish()
+    }
+}
+
+impl Lane for RunningLane {
+    type Result = LaneResult;
+
+    fn start(setup: &scenario::Setup, repetition: u32) -> io::Result<Self> {
+        let setup = setup.on_the_wall_clock();
+        let Some(mut own) = setup.thinner_model() else {
+            return Err(io::Error::other("a scenario without a server of a rate"));
+        };
+        own.seed = own.seed.wrapping_add(repetition.into());
+        Self::start(&own)
+    }
+
+    fn is_finished(&self) -> bool {
+        Self::is_finished(self)
+    }
+
+    fn finish(self) -> io::Result<LaneResult> {
+        Self::finish(self)
     }
 }
 

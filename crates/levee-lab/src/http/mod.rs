@@ -11,10 +11,16 @@ mod clients;
 mod exchange;
 pub mod lane;
 pub mod origin;
+mod proof;
+pub mod real;
 pub mod record;
+pub mod report;
+pub mod slow;
+pub mod slow_report;
 #[cfg(test)]
 mod tests;
 mod wire;
 mod worker;
 
+pub use client::Counts;
 pub use clients::ClientsResult;

@@ -131,21 +131,64 @@ async fn more(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<()> {
 pub(crate) struct Response {
     /// Its status.
     pub(crate) status: u16,
-    /// What names the client's place in an auction, or what it has paid so far.
+    /// What its client may bring the next time.
     pub(crate) ticket: Option<String>,
-    /// What would be enough now.
-    pub(crate) price: Option<u64>,
+    /// What would be enough now, and what has been paid.
+    pub(crate) price: Price,
+    /// How to pay.
+    pub(crate) pay: Option<String>,
     /// When it may ask again, in seconds.
     pub(crate) retry_after: Option<u64>,
-    /// The currency, if the server names one.
-    pub(crate) mode: Option<String>,
-    /// What a proof of work is made of.
-    pub(crate) challenge: Option<String>,
     /// Whether the connection ends with it.
     pub(crate) close: bool,
     /// Its body.
     pub(crate) body: Vec<u8>,
     framing: Framing,
+}
+
+/// `12;unit=retries;paid=3;size=512`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Price {
+    pub(crate) now: u64,
+    pub(crate) paid: u64,
+    /// Bytes that count as one unit on the payment channel.
+    pub(crate) size: u64,
+}
+
+impl Price {
+    fn parse(text: &str) -> Self {
+        let mut parts = text.split(';').map(str::trim);
+        let now = parts.next().and_then(|n| n.parse().ok());
+        let mut price = Self {
+            now: now.unwrap_or_default(),
+            paid: 0,
+            size: 1,
+        };
+        for (name, value) in parts.filter_map(|part| part.split_once('=')) {
+            match (name, value.parse()) {
+                ("paid", Ok(paid)) => price.paid = paid,
+                ("size", Ok(size)) => price.size = size,
+                _ => {}
+            }
+        }
+        price
+    }
+}
+
+impl Response {
+    /// Bytes of its body, if it says so.
+    pub(crate) fn length(&self) -> Option<u64> {
+        match self.framing {
+            Framing::Length(length) => Some(length),
+            Framing::Chunked | Framing::UntilClose => None,
+        }
+    }
+
+    /// Whether a word stands in its body in quotes, as a value of JSON.
+    pub(crate) fn body_says(&self, word: &str) -> bool {
+        let word = format!("\"{word}\"");
+        self.body.windows(word.len()).any(|w| w == word.as_bytes())
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -181,9 +224,8 @@ pub(crate) fn parse_response(buffer: &[u8]) -> io::Result<Option<(Response, usiz
             "connection" => response.close |= text.eq_ignore_ascii_case("close"),
             "retry-after" => response.retry_after = text.parse().ok(),
             "levee-ticket" => response.ticket = Some(text.to_owned()),
-            "levee-price" => response.price = text.parse().ok(),
-            "levee-mode" => response.mode = Some(text.to_owned()),
-            "levee-challenge" => response.challenge = Some(text.to_owned()),
+            "levee-price" => response.price = Price::parse(text),
+            "levee-pay" => response.pay = Some(text.to_owned()),
             _ => {}
         }
     }
@@ -322,11 +364,15 @@ mod tests {
 
     #[test]
     fn what_a_client_is_told_about_payment() {
-        let text = "HTTP/1.1 503 Service Unavailable\r\nLevee-Ticket: abc\r\nlevee-price: 12\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n";
+        let text = "HTTP/1.1 503 Service Unavailable\r\nLevee-Ticket: abc\r\nlevee-price: 12;unit=retries;paid=3;size=512\r\n\
+                    Levee-Pay: retries /pay\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n";
         let (response, length) = parse_response(text.as_bytes()).unwrap().unwrap();
         assert_eq!(length, text.len());
         assert_eq!(response.ticket.as_deref(), Some("abc"));
-        assert_eq!((response.price, response.retry_after), (Some(12), Some(0)));
+        let Price { now, paid, size } = response.price;
+        assert_eq!((now, paid, size), (12, 3, 512));
+        assert_eq!(response.retry_after, Some(0));
+        assert_eq!(response.pay.as_deref(), Some("retries /pay"));
         assert!(!response.close);
     }
 }

@@ -1,7 +1,7 @@
 //! Whether the server can take one more.
 
 use super::{AdaptiveLimit, Capacity, Config, Outcome, bucket::Bucket};
-use crate::Time;
+use crate::{Span, Time};
 
 /// What the server can take, and what it has taken.
 #[derive(Clone, Debug)]
@@ -84,9 +84,9 @@ impl Server {
     }
 
     /// One has left it.
-    pub(super) fn end(&mut self, now: Time, outcome: Outcome) {
+    pub(super) fn end(&mut self, now: Time, latency: Span, outcome: Outcome) {
         if let Self::Adaptive(adaptive) = self {
-            adaptive.ended(now, outcome);
+            adaptive.ended(now, latency, outcome);
         }
     }
 }

@@ -372,10 +372,10 @@ impl Thinner {
     }
 
     /// A request gives its place at the server back.
-    fn vacate(&mut self, outcome: Outcome) {
+    fn vacate(&mut self, latency: Span, outcome: Outcome) {
         self.meters.note_service(self.now, self.in_service);
         self.in_service -= 1;
-        self.server.end(self.now, outcome);
+        self.server.end(self.now, latency, outcome);
     }
 
     /// Lets a newcomer wait.
@@ -507,7 +507,7 @@ impl Thinner {
         let key = request.key;
         self.stats.suspended += 1;
         self.outputs.push_back(Output::Suspend { request: key });
-        self.vacate(Outcome::Broken);
+        self.vacate(Span::ZERO, Outcome::Broken);
         if self.has_room() {
             self.win(best);
         }
@@ -562,13 +562,15 @@ impl Thinner {
             return;
         };
         self.stats.done.note(outcome);
-        match self.requests.get(slot).state {
+        let request = self.requests.get(slot);
+        let latency = self.now - request.since;
+        match request.state {
             State::Serving => {
                 self.running.remove(&mut self.requests, slot);
-                self.vacate(outcome);
+                self.vacate(latency, outcome);
                 self.meters.note_done();
             }
-            State::Aborting => self.vacate(outcome),
+            State::Aborting => self.vacate(latency, Outcome::Broken),
             State::Suspended => self.contenders.leave(&mut self.requests, slot),
             State::Discarded | State::Waiting => {}
         }

@@ -287,7 +287,7 @@ fn the_document_has_every_key_with_its_default() {
         ("`[sip.session]`", 3),
         ("`[sip.defense]`", 10),
         ("`[[http]]`", 6),
-        ("`[http.defense]`", 4),
+        ("`[http.defense]`", 5),
         ("`[http.payment]`", 2),
         ("`[http.forwarded]`", 2),
         ("`[http.access_log]`", 1),

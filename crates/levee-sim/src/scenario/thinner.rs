@@ -92,6 +92,7 @@ impl Thinner {
         }
         longer(&mut defense.patience);
         longer(&mut defense.retry_after);
+        longer(&mut defense.suspended);
         if let Some(quantum) = &mut defense.quantum {
             longer(quantum);
         }
@@ -115,10 +116,12 @@ struct RawDefense {
     capacity: Option<Capacity>,
     #[serde(default)]
     mode: Mode,
+    burst: Option<u32>,
     contenders: Option<u32>,
     patience: Option<Span>,
     retry_after: Option<Span>,
     quantum: Option<Span>,
+    suspended: Option<Span>,
 }
 
 impl RawDefense {
@@ -127,26 +130,20 @@ impl RawDefense {
             kind: self.kind,
             capacity: self.capacity.unwrap_or(Capacity::Rate(rate)),
             mode: self.mode,
+            burst: self.burst,
             contenders: self.contenders.unwrap_or(thinner::CONTENDERS),
             patience: self.patience.unwrap_or(thinner::PATIENCE),
             retry_after: self.retry_after.unwrap_or(thinner::RETRY_AFTER),
             quantum: self.quantum,
+            suspended: self.suspended.unwrap_or(thinner::SUSPENDED),
         }
     }
 }
 
 impl Defense for RawDefense {
     fn lane_name(defense: Option<&Self>) -> String {
-        let mode = match defense.map(|defense| defense.mode) {
-            None => return "undefended".to_owned(),
-            Some(Mode::Random) => "random",
-            Some(Mode::Retry) => "retry",
-            Some(Mode::Priced) => "priced",
-            Some(Mode::Auction) => "auction",
-            Some(Mode::ProofOfWork) => "proof-of-work",
-            Some(Mode::Queue) => "queue",
-        };
-        format!("thinner-{mode}")
+        let thinner = |defense: &Self| format!("thinner-{}", defense.mode.name());
+        defense.map_or_else(|| "undefended".to_owned(), thinner)
     }
 }
 
@@ -455,7 +452,7 @@ fn check<'d, 't>(
     reader: &mut Reader<'d, 't>,
     setup: &Setup,
     [service, honest, attack]: [&Variant<'d, 't>; 3],
-    _lane: &LaneChoice<'d, 't, RawDefense>,
+    lane: &LaneChoice<'d, 't, RawDefense>,
 ) {
     let Some(model) = setup.thinner_model() else {
         return;
@@ -471,6 +468,11 @@ fn check<'d, 't>(
                 _ => attack,
             };
             reader.refuse(at, rest, "out of range", expected, docs);
+        }
+        Err(model::SetupError::Defense(error)) => {
+            let at = lane.variant.as_ref().unwrap_or(service);
+            let key = format!("{}{}", lane.prefix, error.key);
+            reader.refuse(at, &key, error.value, &error.expected, docs);
         }
     }
     let whole = model.end().as_secs_f64();

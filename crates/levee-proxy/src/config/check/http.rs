@@ -213,6 +213,14 @@ impl Checker<'_> {
                 "write [\"/\"] for all of them, or take `[http.defense]` out",
             );
         }
+        if let Err(error) = defense.validate() {
+            self.problem(
+                &key(&format!("defense.{}", error.key)),
+                error.value,
+                error.expected,
+                "choose a value in this range",
+            );
+        }
         let most = match defense.capacity {
             thinner::Capacity::Rate(_) => 0,
             thinner::Capacity::Concurrency(most) | thinner::Capacity::Adaptive { most, .. } => most,
@@ -251,6 +259,31 @@ impl Checker<'_> {
         }
         let record = raw.record.as_ref();
         record.map(|record| self.record(&key("record"), record))
+    }
+
+    /// The phases of the file, by name, in the place of the defaults: the front names them by their order.
+    pub(super) fn phases(&mut self, index: usize, raw: &mut RawConnections) {
+        let known = selective::phases_of_http();
+        let names = known.iter().map(|phase| format!("`{}`", phase.name));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let written = std::mem::replace(&mut raw.defense.phases, known);
+        let mut seen: Vec<String> = Vec::new();
+        for (at, phase) in written.into_iter().enumerate() {
+            let known = &mut raw.defense.phases;
+            let known = known.iter_mut().find(|known| known.name == phase.name);
+            if known.is_none() || seen.contains(&phase.name) {
+                self.problem(
+                    &format!("http[{index}].connections.defense.phase[{at}].name"),
+                    format!("`{}`", phase.name),
+                    format!("one of {names}, each at most once"),
+                    "write one table for each phase that is to differ from its defaults",
+                );
+            }
+            seen.push(phase.name.clone());
+            if let Some(known) = known {
+                *known = phase;
+            }
+        }
     }
 
     fn connections(

@@ -28,7 +28,7 @@ const FRONTS_MAX: usize = 64;
 
 pub(super) fn check(
     document: &Document<'_>,
-    raw: Raw,
+    mut raw: Raw,
     resolve: Resolve<'_>,
 ) -> Result<LiveConfig, Problems> {
     let mut checker = Checker {
@@ -50,6 +50,11 @@ pub(super) fn check(
     checker.span("drain", raw.drain, Span::ZERO..=Span::from_secs(86_400));
     let sip = raw.sip.iter().enumerate();
     let sip: Vec<_> = sip.map(|(index, sip)| checker.sip(index, sip)).collect();
+    for (index, http) in raw.http.iter_mut().enumerate() {
+        if let Some(connections) = &mut http.connections {
+            checker.phases(index, connections);
+        }
+    }
     let http = raw.http.iter().enumerate();
     let http: Vec<_> = http
         .map(|(index, http)| checker.http(index, http))

@@ -1,6 +1,6 @@
 //! What a run of the thinner is made of; the live lab runs the same.
 
-use levee_policy::thinner::Mode;
+use levee_policy::thinner::{Mode, Thinner};
 use levee_policy::{Span, thinner};
 use thiserror::Error;
 
@@ -92,6 +92,9 @@ pub enum SetupError {
         /// What it may be.
         expected: &'static str,
     },
+    /// The `[defense]` table.
+    #[error("the defence cannot run")]
+    Defense(#[from] levee_policy::ConfigError),
 }
 
 impl Group {
@@ -191,6 +194,9 @@ impl Setup {
                 within(group.work, 0.001, 1_000.0),
                 "a multiple of the mean from 0.001 to 1000",
             )?;
+        }
+        if let Some(defense) = &self.defense {
+            Thinner::check(defense)?;
         }
         Ok(())
     }
