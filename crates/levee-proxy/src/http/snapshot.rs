@@ -1,14 +1,14 @@
 //! What an HTTP front tells of itself: plain numbers, for the admin page, the lab and the tests.
 //!
-//! [`Traffic`] is what the workers count, each for itself; the front's is their sum. [`GateNumbers`] is what the owner of
-//! the decisions counts.
+//! [`Traffic`] is what the workers count, each for itself; the front's is their sum. [`GateSnapshot`] is what the owner of the
+//! decisions counts.
 
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
-use levee_policy::selective;
 use serde::{Serialize, Serializer};
 
+use super::gate::GateSnapshot;
 use crate::histogram::Histogram;
 
 /// What a connection is doing. The first five are those of `levee_policy::selective`, in its order.
@@ -114,11 +114,13 @@ pub struct Snapshot {
     /// What the workers counted.
     pub traffic: Traffic,
     /// What the owner of the decisions counted.
-    pub gate: GateNumbers,
+    pub gate: GateSnapshot,
     /// Lines written to the access log.
     pub access_log_lines: u64,
     /// Lines that it lost, since the disk was slower than the requests.
     pub access_log_lost: u64,
+    /// Inputs and outputs of the defences that no recording holds.
+    pub recording_lost: u64,
     /// Whether new requests are refused because the front is stopping.
     pub draining: bool,
 }
@@ -275,86 +277,6 @@ fn add_counts<K: Ord + Copy>(sum: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>
     for (key, count) in more {
         *sum.entry(*key).or_default() += count;
     }
-}
-
-/// What the owner of the decisions counts.
-#[derive(Clone, Debug, Serialize)]
-pub struct GateNumbers {
-    /// Of the thinner; `None` without one.
-    pub thinner: Option<ThinnerNumbers>,
-    /// Of the table of connections; `None` without one.
-    pub table: Option<TableNumbers>,
-    /// Requests refused, by cause: the thinner's and the front's own.
-    pub refused: Causes,
-    /// What a dry run would have refused, held or closed.
-    pub spared: u64,
-    /// From a request's arrival to its admission, of those that waited.
-    pub wait: Histogram,
-    /// Lines of the recordings that were lost, so that they ended.
-    pub recording_lost: u64,
-}
-
-impl Default for GateNumbers {
-    fn default() -> Self {
-        GateNumbers {
-            thinner: None,
-            table: None,
-            refused: Causes::new(),
-            spared: 0,
-            wait: Histogram::of_waits(),
-            recording_lost: 0,
-        }
-    }
-}
-
-/// What the thinner counts.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct ThinnerNumbers {
-    /// Requests that asked.
-    pub arrivals: u64,
-    /// Of them, admitted.
-    pub admitted: u64,
-    /// Whether demand exceeds capacity now.
-    pub overloaded: bool,
-    /// Requests that the server has.
-    pub in_service: u64,
-    /// Requests that it may have at once, as found or as configured; 0 where the capacity is a rate.
-    pub limit: u64,
-    /// Requests that wait.
-    pub contenders: u64,
-    /// What would be enough now, in the units of the mode.
-    pub price: u64,
-    /// What the contenders have bid together, in the units of the mode.
-    pub bids: u64,
-    /// Requests, retries included, that ask in a second.
-    pub inbound_rate: f64,
-    /// Bytes taken on payment channels.
-    pub payment_bytes: u64,
-    /// Payment channels open.
-    pub channels: u64,
-    /// Jain's index of what the client groups were served, from 1 / groups to 1 (all alike); 0 before the first.
-    pub fairness: f64,
-    /// Client groups that it is of.
-    pub groups: u64,
-}
-
-/// What the table of connections counts.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct TableNumbers {
-    /// `k`.
-    pub capacity: u32,
-    /// Connections in it.
-    pub held: u64,
-    /// Arrivals at a full table in this round.
-    pub pmod: u64,
-    /// `T_S`, the length of a round, in seconds.
-    pub round_seconds: f64,
-    /// Connections closed for another, by the phase that they were in.
-    pub evicted: ByPhase,
-    /// Connections refused.
-    pub refused: u64,
-    /// What the defence counted.
-    pub policy: selective::Stats,
 }
 
 #[cfg(test)]

@@ -220,7 +220,7 @@ impl Cell {
 }
 
 /// How the table of connections is doing.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct ConnectionsSnapshot {
     /// `k`.
     pub capacity: u32,

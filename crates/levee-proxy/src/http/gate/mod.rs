@@ -509,7 +509,7 @@ impl RequestFacts<'_> {
 }
 
 /// How a gate is doing.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct GateSnapshot {
     /// The thinner; `None` if there is none.
     pub requests: Option<RequestsSnapshot>,

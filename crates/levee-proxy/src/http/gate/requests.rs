@@ -762,7 +762,7 @@ impl Requests {
 }
 
 /// How the thinner is doing.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct RequestsSnapshot {
     /// What decides who gets in.
     pub mode: Mode,
