@@ -21,6 +21,17 @@ const PIECE_S: f64 = 0.02;
 /// Pieces are not smaller or larger than this, whatever the rate.
 const PIECE_BYTES: std::ops::RangeInclusive<usize> = 64..=16_384;
 
+/// What a client did after the warm-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests sent, those sent again too.
+    pub tries: u64,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Of them, those on payment channels.
+    pub channel: u64,
+}
+
 /// A client.
 pub(crate) struct Client {
     pub(crate) kind: Kind,
@@ -28,8 +39,9 @@ pub(crate) struct Client {
     /// Requests that wait for the window, by their number among all.
     pub(crate) queue: RefCell<VecDeque<usize>>,
     pub(crate) come: Notify,
-    /// Bytes that it has sent.
-    pub(crate) sent: Cell<u64>,
+    pub(crate) counts: Cell<Counts>,
+    /// When counting begins.
+    counted: Duration,
     target: SocketAddr,
     source: Ipv4Addr,
     bucket: RefCell<Bucket>,
@@ -47,7 +59,7 @@ impl Client {
         group: Group,
         target: SocketAddr,
         source: Ipv4Addr,
-        epoch: Instant,
+        (epoch, counted): (Instant, Duration),
     ) -> Self {
         let (least, most) = PIECE_BYTES.into_inner();
         // A rate without a limit makes the largest piece.
@@ -57,7 +69,8 @@ impl Client {
             group,
             queue: RefCell::default(),
             come: Notify::new(),
-            sent: Cell::new(0),
+            counts: Cell::default(),
+            counted,
             target,
             source,
             // A timer that is late by a few milliseconds costs no bandwidth.
@@ -101,6 +114,15 @@ impl Client {
         }
     }
 
+    /// Counts what happens now, if the warm-up is over.
+    pub(crate) fn note(&self, what: impl FnOnce(&mut Counts)) {
+        if self.now() >= self.counted {
+            let mut counts = self.counts.get();
+            what(&mut counts);
+            self.counts.set(counts);
+        }
+    }
+
     pub(crate) fn piece(&self) -> usize {
         self.piece
     }
@@ -120,7 +142,7 @@ impl Client {
             tokio::time::sleep_until((self.epoch + at).into()).await;
         }
         grant.bytes = 0;
-        self.sent.set(self.sent.get() + bytes as u64);
+        self.note(|counts| counts.bytes += bytes as u64);
     }
 
     pub(crate) async fn connect(&self) -> io::Result<Link> {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use levee_sim::model::thinner::{Group, Setup};
 use levee_sim::schedule::Kind;
 
-use super::client::{Client, Link};
+use super::client::{Client, Counts, Link};
 use super::exchange::{Costs, Exchange};
 use super::record::{Board, Health, Outcome, RequestRecord, Sample, Tally, cpu_time};
 use super::worker::{Stopped, Worker};
@@ -32,8 +32,8 @@ pub(crate) struct Want {
 pub struct ClientsResult {
     /// All requests, in the order in which they were wanted.
     pub requests: Vec<RequestRecord>,
-    /// Bytes that good and bad clients sent.
-    pub sent: [u64; 2],
+    /// What good and bad clients did after the warm-up, all together.
+    pub counts: [Counts; 2],
     /// Counts over time.
     pub samples: Vec<Sample>,
     /// How well the clients kept to their demand.
@@ -105,7 +105,7 @@ impl World {
         let all = setup.honest.clients + setup.attack.clients;
         let client = |kind, group: Group, number| {
             let from = source(setup.seed, number, all);
-            Rc::new(Client::new(kind, group, target, from, epoch))
+            Rc::new(Client::new(kind, group, target, from, (epoch, span(setup.warmup))))
         };
         let honest = (0..setup.honest.clients).map(|n| client(Kind::Honest, setup.honest, n));
         let bad = setup.honest.clients..all;
@@ -121,6 +121,7 @@ impl World {
             status: 0,
             retries: 0,
             paid: 0,
+            channel: 0,
         };
         Rc::new(Self {
             clients: honest.chain(bad).collect(),
@@ -194,9 +195,9 @@ impl World {
     }
 
     fn sample(&self) {
-        let sent = self.sent();
+        let sent = self.counts();
         let [mut honest, mut attacker] = self.tallies.get();
-        [honest.sent, attacker.sent] = sent;
+        [honest.sent, attacker.sent] = sent.map(|counts| counts.bytes);
         self.board.post(Sample {
             at_s: self.epoch.elapsed().as_secs_f64(),
             honest,
@@ -204,10 +205,17 @@ impl World {
         });
     }
 
-    fn sent(&self) -> [u64; 2] {
+    fn counts(&self) -> [Counts; 2] {
         Kind::ALL.map(|kind| {
             let own = self.clients.iter().filter(|c| c.kind == kind);
-            own.map(|c| c.sent.get()).sum()
+            own.fold(Counts::default(), |sum, client| {
+                let counts = client.counts.get();
+                Counts {
+                    tries: sum.tries + counts.tries,
+                    bytes: sum.bytes + counts.bytes,
+                    channel: sum.channel + counts.channel,
+                }
+            })
         })
     }
 
@@ -220,14 +228,14 @@ impl World {
             let patience = patience.map(|c| span(c.group.patience));
             // Its client never came to it, and would have given it up.
             if patience.is_some_and(|patience| request.due + patience <= ended) {
-                request.outcome = Outcome::GaveUp;
+                request.outcome = Outcome::Expired;
             }
         }
         let (cpu, wall) = self.begun;
         let passed = wall.elapsed().as_secs_f64();
         ClientsResult {
             requests,
-            sent: self.sent(),
+            counts: self.counts(),
             samples: self.board.samples(),
             health: Health {
                 late_max_ms: self.late_max.get().as_secs_f64() * 1e3,
@@ -260,9 +268,11 @@ async fn slot(world: Rc<World>, client: Rc<Client>) {
         };
         let record = world.requests.borrow().get(number).copied();
         let Some(mut record) = record else { continue };
-        let deadline = record.due + patience;
-        if client.now() < deadline {
-            record.begun = Some(client.now());
+        if client.now() >= record.due + patience {
+            record.outcome = Outcome::Expired;
+            record.ended = Some(record.due + patience);
+        } else {
+            let begun = client.now();
             let costs = Costs::default();
             let exchange = Exchange {
                 client: &client,
@@ -271,16 +281,14 @@ async fn slot(world: Rc<World>, client: Rc<Client>) {
                 id: record.id,
                 costs: &costs,
             };
-            let at = (world.epoch + deadline).into();
-            let asked = tokio::time::timeout_at(at, exchange.run(&mut link)).await;
+            let asked = tokio::time::timeout(patience, exchange.run(&mut link)).await;
+            record.begun = Some(begun);
+            record.ended = Some(client.now());
             record.outcome = asked.unwrap_or(Outcome::GaveUp);
             record.paid = costs.paid.get();
+            record.channel = costs.channel.get();
             record.retries = costs.retries.get();
             record.status = costs.status.get();
-            record.ended = Some(client.now());
-        } else {
-            record.outcome = Outcome::GaveUp;
-            record.ended = Some(deadline);
         }
         world.close(number, record);
     }

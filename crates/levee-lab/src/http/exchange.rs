@@ -28,6 +28,8 @@ const SHED_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct Costs {
     /// Bytes beyond the first try.
     pub(crate) paid: Cell<u64>,
+    /// Of them, those of payments.
+    pub(crate) channel: Cell<u64>,
     pub(crate) retries: Cell<u32>,
     /// Status of the last answer.
     pub(crate) status: Cell<u16>,
@@ -156,6 +158,7 @@ impl Exchange<'_> {
 
     async fn ask_on(&self, open: &mut Link, head: &[u8]) -> io::Result<Response> {
         open.send(self.client, head).await?;
+        self.client.note(|counts| counts.tries += 1);
         if self.costs.retries.get() > 0 {
             self.paid(head.len());
         }
@@ -164,6 +167,11 @@ impl Exchange<'_> {
 
     fn paid(&self, bytes: usize) {
         self.costs.paid.set(self.costs.paid.get() + bytes as u64);
+    }
+
+    fn channel(&self, bytes: usize) {
+        self.costs.channel.set(self.costs.channel.get() + bytes as u64);
+        self.client.note(|counts| counts.channel += bytes as u64);
     }
 
     /// The request, filled up to its size.
@@ -234,6 +242,7 @@ impl Exchange<'_> {
             self.client.allowance(piece.len()).await;
             link.stream.write_all(piece).await?;
             self.paid(piece.len());
+            self.channel(piece.len());
             left -= piece.len();
         }
         link.response().await

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use levee_policy::thinner::Stats;
 use levee_sim::model::thinner::{Demand, Setup};
 use levee_sim::scenario;
 use levee_sim::schedule::Kind;
@@ -26,6 +27,12 @@ pub struct LaneResult {
 }
 
 impl LaneResult {
+    /// What the thinner counted; none without one.
+    #[must_use]
+    pub fn thinner(&self) -> Option<&Stats> {
+        None
+    }
+
     /// What the server worked on after the warm-up and within the run.
     fn counted(&self, setup: &Setup) -> impl Iterator<Item = &Served> {
         let (from, to) = (span(setup.warmup), span(setup.end()));

@@ -22,4 +22,5 @@ mod tests;
 mod wire;
 mod worker;
 
+pub use client::Counts;
 pub use clients::ClientsResult;

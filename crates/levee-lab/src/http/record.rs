@@ -14,7 +14,9 @@ pub enum Outcome {
     Served,
     /// It was turned away, and its client did not come again.
     Refused,
-    /// Its client's patience was over: in its own queue, at the thinner, or at the server.
+    /// It waited too long at its client for the window.
+    Expired,
+    /// Its client's patience was over after it had been sent: at the thinner or at the server.
     GaveUp,
     /// The connection was lost.
     Failed,
@@ -43,8 +45,10 @@ pub struct RequestRecord {
     pub status: u16,
     /// How often it was sent again.
     pub retries: u32,
-    /// Bytes that its client sent for it beyond the request itself.
+    /// Bytes that its client sent for it beyond the request itself: further tries, and payments.
     pub paid: u64,
+    /// Of them, those on the payment channel.
+    pub channel: u64,
 }
 
 impl RequestRecord {
@@ -75,7 +79,9 @@ impl Tally {
     pub(crate) fn ended(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Served => self.served += 1,
-            Outcome::Refused | Outcome::GaveUp | Outcome::Failed => self.denied += 1,
+            Outcome::Refused | Outcome::Expired | Outcome::GaveUp | Outcome::Failed => {
+                self.denied += 1;
+            }
             Outcome::Open => {}
         }
     }

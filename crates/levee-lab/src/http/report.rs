@@ -59,7 +59,7 @@ pub struct KindReport {
     pub clients: u32,
     /// Bytes a second that all of them could send.
     pub bandwidth: f64,
-    /// Bytes a second that they sent, warm-up included.
+    /// Bytes a second that they sent after the warm-up.
     pub sent: f64,
     /// Wanted.
     pub attempted: u64,
@@ -247,7 +247,7 @@ impl KindReport {
                     Outcome::Served => report.complete += 1,
                     Outcome::Failed => report.incomplete += 1,
                     Outcome::Refused => report.unsuccessful += 1,
-                    Outcome::GaveUp => {
+                    Outcome::Expired | Outcome::GaveUp => {
                         report.unsuccessful += 1;
                         report.gave_up += 1;
                     }
@@ -264,8 +264,8 @@ impl KindReport {
                 }
             }
             runs.push((served, decided));
-            let whole = (setup.warmup + setup.time).as_secs_f64() * results.len() as f64;
-            report.sent += result.clients.sent[kind.index()] as f64 / whole;
+            let time = setup.time.as_secs_f64() * results.len() as f64;
+            report.sent += result.clients.counts[kind.index()].bytes as f64 / time;
         }
         let decided = report.attempted - report.open;
         report.complete_share =

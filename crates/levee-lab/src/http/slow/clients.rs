@@ -13,7 +13,7 @@ use rand_core::{Rng as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 use serde::Serialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpSocket;
 
 use super::Asked;
 use crate::http::bucket::Bucket;

@@ -552,6 +552,11 @@ impl Requests {
         (paid, self.driven.machine.price())
     }
 
+    #[cfg(test)]
+    pub(super) fn is_expecting_nobody(&self) -> bool {
+        self.early.is_empty()
+    }
+
     // The machine.
 
     fn handle(&mut self, now: Time, input: Input, newcomer: Option<&mut Newcomer>) {

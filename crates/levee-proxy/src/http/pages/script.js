@@ -23,27 +23,22 @@
     return answer;
   }
 
-  // One POST after the other, until the place is won.
-  async function bid(signal) {
+  // One POST after the other: until the place is won, or until the price is paid.
+  async function pay(signal) {
     const block = new Uint8Array(Number(page.block));
-    while (!signal.aborted && budget > 0) {
+    while (!signal.aborted) {
+      // The request itself is one of the retries that it takes.
+      const missing = page.mode === "priced" ? (price - 1 - Number(page.paid)) * Number(page.size) : Infinity;
+      const bytes = Math.min(missing, budget, block.length);
+      if (bytes <= 0) return;
       try {
-        const answer = await post(block.subarray(0, Math.min(budget, block.length)), signal);
-        if (!answer.ok) await sleep(500);
+        const answer = await post(block.subarray(0, bytes), signal);
+        if (answer.ok) note(answer);
+        else await sleep(500);
       } catch {
         if (!signal.aborted) await sleep(500);
       }
     }
-  }
-
-  // The retries that are missing to the price, in one stream.
-  async function retries() {
-    const missing = Math.min(price - Number(page.paid), 1 << 20);
-    if (missing <= 0) return;
-    const bytes = Math.min(missing * Number(page.size), Number(page.block) * 16, budget);
-    if (bytes <= 0) return;
-    const answer = await post(new Uint8Array(bytes));
-    note(answer);
   }
 
   // A number with which SHA-256 of "ticket:number" begins with enough zero bits.
@@ -88,11 +83,10 @@
   async function run() {
     while (performance.now() < until) {
       const headers = { "Levee-Ticket": ticket };
-      if (page.mode === "priced") await retries().catch(() => {});
       if (page.mode === "proof-of-work") headers["Levee-Pay"] = await work();
       headers["Levee-Ticket"] = ticket;
       const over = new AbortController();
-      if (page.mode === "auction") bid(over.signal);
+      if (page.mode === "auction" || page.mode === "priced") pay(over.signal);
       let pause = 1000;
       try {
         const answer = await fetch(page.wait, { headers, cache: "no-store" });

@@ -160,9 +160,7 @@ struct Request {
     stage: Stage,
     place: Place,
     counted: bool,
-    /// When it was wanted, and when first sent.
     wanted: Time,
-    sent: Time,
     /// Tries before this one.
     retries: u64,
     /// Units that the client was told to pay yet.
@@ -399,7 +397,6 @@ impl SpeakUp {
 
     /// A request goes on its way for the first time.
     fn issue(&mut self, index: u32, wanted: Time, scheduler: &mut Scheduler<Message>) {
-        let now = scheduler.now();
         let client = &mut self.clients[index as usize];
         client.open += 1;
         let request = Request {
@@ -410,7 +407,6 @@ impl SpeakUp {
             place: Place::Outside,
             counted: wanted >= self.counted(),
             wanted,
-            sent: now,
             retries: 0,
             to_pay: 0,
         };
