@@ -17,7 +17,10 @@ fn setup(attack: &str, lane: &str) -> Setup {
 }
 
 fn run(setup: &Setup) -> LaneResult {
-    let lane = RunningLane::start(setup).unwrap();
+    finish(RunningLane::start(setup).unwrap())
+}
+
+fn finish(lane: RunningLane) -> LaneResult {
     while !lane.is_finished() {
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -30,8 +33,10 @@ fn attack(kind: &str) -> String {
 
 #[test]
 fn slow_attackers_hold_a_bare_server_whole() {
-    for kind in ["connect", "slowloris", "slow-post", "slow-read"] {
-        let result = run(&setup(&attack(kind), ""));
+    let kinds = ["connect", "slowloris", "slow-post", "slow-read"];
+    let start = |kind| RunningLane::start(&setup(&attack(kind), "")).unwrap();
+    for (kind, lane) in kinds.map(|kind| (kind, start(kind))) {
+        let result = finish(lane);
         let [honest, _] = result.clients.tallies;
         // Some 40 come after the warm-up, when 16 attackers have 8 places and the way to them.
         assert!(honest.attempted > 10, "{kind}: {honest:?}");
