@@ -185,7 +185,6 @@ impl Watch {
             workers: u32::try_from(self.asks.len()).unwrap_or(u32::MAX),
             traffic,
             gate: gate.map_or_else(GateSnapshot::default, |gate| gate.snapshot()),
-            recording_lost: 0,
             access_log_lines: log.as_ref().map_or(0, |log| log.lines()),
             access_log_lost: log.as_ref().map_or(0, |log| log.lost()),
             draining: self.control.borrow().stop_at.is_some(),
