@@ -15,6 +15,11 @@ fn levee_sip_has_the_dependencies_that_it_lists() {
 }
 
 #[test]
+fn levee_http_has_the_dependencies_that_it_lists() {
+    check("levee-http");
+}
+
+#[test]
 fn levee_config_has_the_dependencies_that_it_lists() {
     check("levee-config");
 }

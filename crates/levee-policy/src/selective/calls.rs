@@ -5,14 +5,12 @@ use core::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
 
-use super::{Arrival, CallKey, CallState, ClassId, Identity, PhaseId, index::Index};
-use crate::Time;
+use super::{Arrival, CallKey, CallState, ClassId, Identity, PhaseId};
+pub(super) use crate::index::Slot;
+use crate::{Time, index::Index};
 
 /// Stands for no call in a link.
 const NONE: u32 = u32::MAX;
-
-/// Index of a record; valid until the record is removed.
-pub(super) type Slot = u32;
 
 /// Where a call stands between the front and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -41,7 +41,6 @@ mod band;
 mod calls;
 mod config;
 mod drop_factor;
-mod index;
 mod limits;
 mod phase;
 mod rank_tree;
@@ -64,14 +63,14 @@ use self::{
 };
 pub use self::{
     config::{
-        ALPHA_MAX, Admit, BANDS_MAX, CAPACITY_MAX, CLASSES_MAX, Class, Config, ConfigError,
-        Forward, Kind, MaxDuration, PMOD_START, RETRY_AFTER, ROUND, Strategy, WEIGHT_MAX,
-        WEIGHT_MIN,
+        ALPHA_MAX, Admit, BANDS_MAX, CAPACITY_MAX, CLASSES_MAX, Class, Config, Forward, Kind,
+        MaxDuration, PMOD_START, RETRY_AFTER, ROUND, Strategy, WEIGHT_MAX, WEIGHT_MIN,
     },
     drop_factor::{ALPHA, DropFactor, IN_CALL, MEAN_CALL, SCALE, WAITING},
     phase::{PHASES_MAX, Phase, PhaseId, RATE_MAX, RATE_MIN, phases_of_http},
     stats::{Evicted, Ignored, Refused, Stats},
 };
+pub use crate::{ConfigError, Identity};
 use crate::{Span, StateMachine, Time};
 
 /// How many calls are tracked at most beyond twice the capacity (those held and those being evicted): with [`Kind::None`], or
@@ -83,11 +82,6 @@ pub const TRACKED_BEYOND: u32 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CallKey(pub u64);
-
-/// A caller or a source: a hash under a key that only the front has, so that nobody can choose whom to collide with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Identity(pub u64);
 
 /// A class of calls: 0 is the built-in one, `i` is entry `i - 1` of [`Config::classes`].
 #[derive(
