@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::lane::RunningLane;
 use crate::outcome::Sample;
 use crate::report::Report;
-use crate::runner::{self, LabError};
+use crate::runner::{self, Lane, LabError};
 use levee_sim::scenario::{Point, Scenario};
 
 /// The scenario that the demo runs, as a file would say it.
@@ -77,7 +77,7 @@ pub fn run(
     };
     let mut lanes = Vec::new();
     for (i, point) in points.iter().enumerate() {
-        lanes.push(runner::start(&point.setup, 0).map_err(failed(i))?);
+        lanes.push(<RunningLane as Lane>::start(&point.setup, 0).map_err(failed(i))?);
     }
     let begun = Instant::now();
     let mut interrupted = false;
@@ -106,14 +106,7 @@ pub fn run(
     }
     let rate = setup.calls_per_second();
     Ok(DemoResult {
-        report: runner::report(
-            "demo",
-            scenario,
-            &runner::Runs {
-                results,
-                interrupted,
-            },
-        ),
+        report: runner::sip_report("demo", scenario, &results, interrupted),
         capacity,
         share: 1.0 - setup.honest.rate / rate,
         rate,

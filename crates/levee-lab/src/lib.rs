@@ -12,6 +12,7 @@ mod defended;
 pub mod demo;
 mod driver;
 pub mod html;
+pub mod http;
 pub mod lane;
 pub mod load;
 pub mod outcome;

@@ -25,24 +25,37 @@ pub struct RealRuns {
 /// What one run came to.
 #[derive(Clone, Debug, Default)]
 pub struct RealRun {
-    values: Vec<f64>,
-    samples: Vec<Vec<f64>>,
+    pub(crate) values: Vec<f64>,
+    pub(crate) samples: Vec<Vec<f64>>,
 }
 
 impl RealRuns {
     /// What a point's runs came to.
     #[must_use]
     pub fn new(setup: &Setup, results: &[LaneResult]) -> Self {
+        let names = names();
+        Self::named(
+            names.iter().map(String::as_str),
+            &SAMPLES,
+            results.iter().map(|result| of(setup, result)).collect(),
+        )
+    }
+
+    /// Runs whose values and samples have these names, in this order.
+    pub(crate) fn named<'n>(
+        names: impl Iterator<Item = &'n str>,
+        samples: &[&str],
+        runs: Vec<RealRun>,
+    ) -> Self {
         let named = |name: &str| Observable {
             name: name.to_owned().into(),
             unit: "".into(),
             meaning: "".into(),
         };
-        let names = names();
         Self {
-            observables: names.iter().map(|name| named(name)).collect(),
-            samples: SAMPLES.map(named).to_vec(),
-            runs: results.iter().map(|result| of(setup, result)).collect(),
+            observables: names.map(named).collect(),
+            samples: samples.iter().map(|name| named(name)).collect(),
+            runs,
         }
     }
 

@@ -5,8 +5,10 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::http;
 use crate::lane::{LaneConfig, LaneResult, RunningLane};
-use crate::report::{LaneReport, Report};
+use crate::real::RealRuns;
+use crate::report::{AnyReport, LaneReport, Report};
 use levee_sim::scenario::{Point, Scenario, Setup};
 
 /// How a scenario is run.
@@ -45,11 +47,6 @@ pub struct Progress {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// A service that there is no live front for.
-    #[error(
-        "a service of kind \"http\" cannot be run for real: there is no live front for it yet; `levee check` predicts it, or take service.kind = \"sip\""
-    )]
-    Http,
     /// The machine refused.
     #[error("lane `{lane}` could not run on loopback")]
     Lane {
@@ -65,20 +62,68 @@ const POLL: Duration = Duration::from_millis(50);
 /// A caller that is further behind its plan than this measures the machine, not the defence.
 const LATE_MAX_MS: f64 = 250.0;
 
-struct Job {
+/// One lane at work, of one kind of service.
+pub(crate) trait Lane: Sized {
+    /// What it comes to.
+    type Result;
+    /// Starts it.
+    fn start(setup: &Setup, repetition: u32) -> io::Result<Self>;
+    /// Whether its run is over.
+    fn is_finished(&self) -> bool;
+    /// Ends it.
+    fn finish(self) -> io::Result<Self::Result>;
+}
+
+struct Job<L> {
     point: usize,
     repetition: u32,
-    lane: RunningLane,
+    lane: L,
     rate: f64,
 }
 
 /// What runs came to.
 #[derive(Debug)]
 pub struct Runs {
-    /// For each point its finished runs, in the order of their seeds.
-    pub results: Vec<Vec<LaneResult>>,
+    /// What was finished.
+    pub results: Results,
     /// Whether it was stopped before all were finished.
     pub interrupted: bool,
+}
+
+/// For each point its finished runs, in the order of their seeds. All points of a scenario have one kind of service.
+#[derive(Debug)]
+pub enum Results {
+    /// Calls.
+    Sip(Vec<Vec<LaneResult>>),
+    /// A web server of a fixed rate, whose clients pay.
+    Thinner(Vec<Vec<http::lane::LaneResult>>),
+    /// A web server of so many connections, under slow attacks.
+    Slow(Vec<Vec<http::slow::LaneResult>>),
+}
+
+impl Results {
+    /// How many runs of each point were finished.
+    #[must_use]
+    pub fn counts(&self) -> Vec<usize> {
+        match self {
+            Self::Sip(points) => points.iter().map(Vec::len).collect(),
+            Self::Thinner(points) => points.iter().map(Vec::len).collect(),
+            Self::Slow(points) => points.iter().map(Vec::len).collect(),
+        }
+    }
+
+    /// The runs of a point of the scenario as something that a checker can be asked about.
+    #[must_use]
+    pub fn real(&self, point: usize, setup: &Setup) -> RealRuns {
+        fn of<R>(points: &[Vec<R>], point: usize) -> &[R] {
+            points.get(point).map_or(&[], Vec::as_slice)
+        }
+        match self {
+            Self::Sip(points) => RealRuns::new(setup, of(points, point)),
+            Self::Thinner(points) => http::real::thinner(setup, of(points, point)),
+            Self::Slow(points) => http::real::slow(setup, of(points, point)),
+        }
+    }
 }
 
 /// Runs all points. When `stop` becomes true, lanes at work are cut off, and what was finished is given.
@@ -91,18 +136,43 @@ pub fn run(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Runs, LabError> {
+    let all = |test: fn(&Setup) -> bool| scenario.points.iter().all(|point| test(&point.setup));
     let points = &scenario.points;
-    if points.iter().any(|point| point.setup.http.is_some()) {
-        return Err(LabError::Http);
-    }
+    let (results, interrupted) = if all(|setup| setup.thinner.is_some()) {
+        let (results, interrupted) =
+            run_lanes::<http::lane::RunningLane>(points, options, stop, progress)?;
+        (Results::Thinner(results), interrupted)
+    } else if all(|setup| setup.http.is_some()) {
+        let (results, interrupted) =
+            run_lanes::<http::slow::RunningLane>(points, options, stop, progress)?;
+        (Results::Slow(results), interrupted)
+    } else {
+        let (results, interrupted) = run_lanes::<RunningLane>(points, options, stop, progress)?;
+        (Results::Sip(results), interrupted)
+    };
+    Ok(Runs {
+        results,
+        interrupted,
+    })
+}
+
+type Finished<R> = (Vec<Vec<R>>, bool);
+
+fn run_lanes<L: Lane>(
+    points: &[Point],
+    options: &Options,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Finished<L::Result>, LabError> {
     let mut waiting: VecDeque<(usize, u32)> = points
         .iter()
         .enumerate()
         .flat_map(|(p, point)| (0..point.setup.run.repeat).map(move |r| (p, r)))
         .collect();
     let total = waiting.len();
-    let mut running: Vec<Job> = Vec::new();
-    let mut results: Vec<BTreeMap<u32, LaneResult>> = vec![BTreeMap::new(); points.len()];
+    let mut running: Vec<Job<L>> = Vec::new();
+    let mut results: Vec<BTreeMap<u32, L::Result>> =
+        points.iter().map(|_| BTreeMap::new()).collect();
     let mut finished = 0;
     let name = |point: usize| points[point].lane.clone();
     let failed = |point: usize| {
@@ -119,7 +189,7 @@ pub fn run(
                 break;
             }
             waiting.pop_front();
-            let lane = start(setup, repetition).map_err(failed(point))?;
+            let lane = L::start(setup, repetition).map_err(failed(point))?;
             running.push(Job {
                 point,
                 repetition,
@@ -128,7 +198,7 @@ pub fn run(
             });
         }
         std::thread::sleep(POLL);
-        let (done, still): (Vec<Job>, Vec<Job>) =
+        let (done, still): (Vec<Job<L>>, Vec<Job<L>>) =
             running.into_iter().partition(|j| j.lane.is_finished());
         running = still;
         for job in done {
@@ -147,30 +217,59 @@ pub fn run(
     for job in running {
         job.lane.finish().map_err(failed(job.point))?;
     }
-    let in_order = |runs: BTreeMap<u32, LaneResult>| runs.into_values().collect();
-    Ok(Runs {
-        results: results.into_iter().map(in_order).collect(),
-        interrupted,
-    })
+    let in_order = |runs: BTreeMap<u32, L::Result>| runs.into_values().collect();
+    Ok((results.into_iter().map(in_order).collect(), interrupted))
 }
 
-/// Starts one lane.
-pub(crate) fn start(setup: &Setup, repetition: u32) -> io::Result<RunningLane> {
-    let setup = setup.on_the_wall_clock();
-    let plan = setup.plan(setup.run.seed.wrapping_add(repetition.into()));
-    RunningLane::start(&LaneConfig {
-        defense: setup.defense.clone(),
-        ring: setup.run.ring,
-        ring_timeout: setup.run.ring_timeout,
-        redial: setup.redial(),
-        ..LaneConfig::new(setup.service.capacity, plan)
-    })
+impl Lane for RunningLane {
+    type Result = LaneResult;
+
+    fn start(setup: &Setup, repetition: u32) -> io::Result<Self> {
+        let setup = setup.on_the_wall_clock();
+        let plan = setup.plan(setup.run.seed.wrapping_add(repetition.into()));
+        RunningLane::start(&LaneConfig {
+            defense: setup.defense.clone(),
+            ring: setup.run.ring,
+            ring_timeout: setup.run.ring_timeout,
+            redial: setup.redial(),
+            ..LaneConfig::new(setup.service.capacity, plan)
+        })
+    }
+
+    fn is_finished(&self) -> bool {
+        RunningLane::is_finished(self)
+    }
+
+    fn finish(self) -> io::Result<LaneResult> {
+        RunningLane::finish(self)
+    }
 }
 
 /// The figures of what was finished.
 #[must_use]
-pub fn report(command: &'static str, scenario: &Scenario, runs: &Runs) -> Report {
-    let points = scenario.points.iter().zip(&runs.results);
+pub fn report(command: &'static str, scenario: &Scenario, runs: &Runs) -> AnyReport {
+    let interrupted = runs.interrupted;
+    match &runs.results {
+        Results::Sip(results) => {
+            AnyReport::Sip(sip_report(command, scenario, results, interrupted))
+        }
+        Results::Thinner(results) => {
+            AnyReport::Thinner(http::report::report(command, scenario, results, interrupted))
+        }
+        Results::Slow(results) => {
+            AnyReport::Slow(http::slow_report::report(command, scenario, results, interrupted))
+        }
+    }
+}
+
+/// The figures of calls.
+pub(crate) fn sip_report(
+    command: &'static str,
+    scenario: &Scenario,
+    results: &[Vec<LaneResult>],
+    interrupted: bool,
+) -> Report {
+    let points = scenario.points.iter().zip(results);
     let finished = points.filter(|(_, results)| !results.is_empty());
     let lanes: Vec<LaneReport> = finished
         .map(|(point, results)| {
@@ -197,17 +296,17 @@ pub fn report(command: &'static str, scenario: &Scenario, runs: &Runs) -> Report
     Report {
         command,
         seed: scenario.seed,
-        interrupted: runs.interrupted,
+        interrupted,
         warnings,
         lanes,
     }
 }
 
 /// What the lanes that wait and half of those at work take, so many at once.
-fn time_left(
+fn time_left<L>(
     points: &[Point],
     waiting: &VecDeque<(usize, u32)>,
-    running: &[Job],
+    running: &[Job<L>],
     options: &Options,
 ) -> Duration {
     let waiting: Duration = waiting.iter().map(|(p, _)| length(&points[*p])).sum();

@@ -18,7 +18,7 @@ use levee_policy::{
     Span, StateMachine, Time,
     selective::{
         Arrival, CallKey, CallState, Class, ClassId, Config, DropFactor, Input, MEAN_CALL, Output,
-        Selective, Strategy,
+        PhaseId, Selective, Strategy,
     },
 };
 use rand_core::{Rng, SeedableRng};
@@ -78,6 +78,7 @@ impl Steady {
         let arrival = Arrival {
             call,
             class,
+            phase: PhaseId::default(),
             caller: None,
             source: None,
         };

@@ -12,11 +12,16 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod config_error;
+mod identity;
+mod index;
 mod machine;
 mod random;
 pub mod selective;
 pub mod thinner;
 mod time;
 
+pub use config_error::ConfigError;
+pub use identity::Identity;
 pub use machine::StateMachine;
 pub use time::{ParseSpanError, Span, Time};

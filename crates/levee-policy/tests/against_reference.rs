@@ -9,7 +9,7 @@ use levee_policy::{
     Span, StateMachine, Time,
     selective::{
         Admit, Arrival, CallKey, CallState, Class, ClassId, Config, DropFactor, EvictCause,
-        Forward, Identity, Input, Kind, MaxDuration, Output, RefuseCause, Selective,
+        Forward, Identity, Input, Kind, MaxDuration, Output, PhaseId, RefuseCause, Selective,
         Strategy as Choice,
     },
 };
@@ -411,6 +411,7 @@ fn run(capacity: u32, config: &Config, seed: u64, steps: Vec<Step>) -> Pair {
                 pair.input(&Input::Arrive(Arrival {
                     call: CallKey(keys),
                     class: ClassId(class),
+                    phase: PhaseId::default(),
                     caller,
                     source,
                 }));
@@ -420,6 +421,7 @@ fn run(capacity: u32, config: &Config, seed: u64, steps: Vec<Step>) -> Pair {
                 pair.input(&Input::Arrive(Arrival {
                     call,
                     class: ClassId::DEFAULT,
+                    phase: PhaseId::default(),
                     caller: None,
                     source: None,
                 }));

@@ -4,7 +4,8 @@ use levee_policy::{
     Span,
     selective::{
         Admit, Arrival, CallKey, CallState, Class, ClassId, Config, DropFactor, EvictCause,
-        Forward, Identity, Input, Kind, MaxDuration, Output, RefuseCause, Selective, Strategy,
+        Forward, Identity, Input, Kind, MaxDuration, Output, PhaseId, RefuseCause, Selective,
+        Strategy,
     },
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -91,6 +92,7 @@ fn every_key_is_read() {
                 ..Class::named("tariff")
             },
         ],
+        phases: Vec::new(),
     };
     assert_eq!(config, expected);
     assert_eq!(config.class_id("tariff"), Some(ClassId(2)));
@@ -409,6 +411,7 @@ fn the_lines_of_a_recording() {
     let arrival = Arrival {
         call: CallKey(7),
         class: ClassId(1),
+        phase: PhaseId::default(),
         caller: Some(Identity(3)),
         source: None,
     };
@@ -452,6 +455,7 @@ fn the_lines_of_a_recording() {
         &Output::Evict {
             call: CallKey(7),
             state: CallState::InCall,
+            phase: PhaseId(0),
             age: Span::from_millis(1_500),
             forwarded: true,
             cause,

@@ -5,7 +5,8 @@ use levee_policy::{
     Span, StateMachine, Time,
     selective::{
         Admit, Arrival, CallKey, CallState, Class, ClassId, Config, EvictCause, Forward, Identity,
-        Input, Kind, MaxDuration, Output, RefuseCause, Selective, Strategy, TRACKED_BEYOND,
+        Input, Kind, MaxDuration, Output, PhaseId, RefuseCause, Selective, Strategy,
+        TRACKED_BEYOND,
     },
 };
 use rand_core::SeedableRng;
@@ -55,6 +56,7 @@ impl Desk {
         self.input(Input::Arrive(Arrival {
             call: CallKey(call),
             class,
+            phase: PhaseId::default(),
             caller: None,
             source: None,
         }))
@@ -128,6 +130,7 @@ fn a_newcomer_waits_for_the_slot_of_its_victim() {
         [Output::Evict {
             call,
             state,
+            phase: PhaseId(0),
             age,
             forwarded: true,
             cause
@@ -274,6 +277,7 @@ fn an_always_admitted_class_skips_limits_and_p1() {
         Input::Arrive(Arrival {
             call: CallKey(call),
             class,
+            phase: PhaseId::default(),
             caller: None,
             source: Some(Identity(9)),
         })
@@ -407,6 +411,7 @@ fn a_call_is_cut_when_it_was_in_call_for_the_maximum() {
         let evict = Output::Evict {
             call,
             state: CallState::InCall,
+            phase: PhaseId(0),
             age,
             forwarded: true,
             cause,
@@ -429,6 +434,7 @@ fn limits_count_held_calls_only() {
         Input::Arrive(Arrival {
             call: CallKey(call),
             class: ClassId::DEFAULT,
+            phase: PhaseId::default(),
             caller,
             source,
         })
@@ -651,6 +657,7 @@ fn a_broken_generator_does_not_hang() {
                 let arrival = Arrival {
                     call: key,
                     class: ClassId::DEFAULT,
+                    phase: PhaseId::default(),
                     caller: None,
                     source: None,
                 };

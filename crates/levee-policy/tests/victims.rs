@@ -9,8 +9,8 @@ mod reference;
 use levee_policy::{
     Span, StateMachine, Time,
     selective::{
-        Arrival, CallKey, CallState, Class, ClassId, Config, DropFactor, Input, Output, Selective,
-        Strategy,
+        Arrival, CallKey, CallState, Class, ClassId, Config, DropFactor, Input, Output, PhaseId,
+        Selective, Strategy,
     },
 };
 use rand_core::{Rng, SeedableRng};
@@ -64,6 +64,7 @@ fn full_table(config: &Config, held: &[Held], now: Time) -> Selective {
         let arrival = Arrival {
             call,
             class: ClassId(held[index].class),
+            phase: PhaseId::default(),
             caller: None,
             source: None,
         };
@@ -101,6 +102,7 @@ fn victim(table: &Selective, now: Time, rng: &mut impl Rng) -> usize {
         Input::Arrive(Arrival {
             call,
             class: ClassId::DEFAULT,
+            phase: PhaseId::default(),
             caller: None,
             source: None,
         }),
@@ -477,6 +479,7 @@ fn after_many_replacements() {
             let arrival = Arrival {
                 call,
                 class: ClassId(class),
+                phase: PhaseId::default(),
                 caller: None,
                 source: None,
             };
@@ -636,6 +639,7 @@ fn a_large_table_as_it_lives() {
                 let arrival = Arrival {
                     call,
                     class: ClassId(class),
+                    phase: PhaseId::default(),
                     caller: None,
                     source: None,
                 };

@@ -23,8 +23,9 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::config::AdminSettings;
+use crate::front::Numbers;
 use crate::metrics;
-use crate::sip::Snapshot;
+use crate::{http, sip};
 
 /// Longest head of a request; the least that hyper takes. A scraper's has some 300 bytes.
 const HEAD_BYTES_MAX: usize = 8_192;
@@ -39,16 +40,16 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where the numbers come from.
 pub trait Source: Send + Sync + 'static {
-    /// A snapshot of each front that runs.
-    fn snapshots(&self) -> impl Future<Output = Vec<Snapshot>> + Send;
+    /// Those of each front that runs.
+    fn snapshots(&self) -> impl Future<Output = Vec<Numbers>> + Send;
 }
 
 impl<F, R> Source for F
 where
     F: Fn() -> R + Send + Sync + 'static,
-    R: Future<Output = Vec<Snapshot>> + Send,
+    R: Future<Output = Vec<Numbers>> + Send,
 {
-    fn snapshots(&self) -> impl Future<Output = Vec<Snapshot>> + Send {
+    fn snapshots(&self) -> impl Future<Output = Vec<Numbers>> + Send {
         self()
     }
 }
@@ -188,7 +189,7 @@ impl<S: Source> Page<S> {
                 Some(fronts) if fronts.is_empty() => {
                     text(StatusCode::SERVICE_UNAVAILABLE, "no front runs\n")
                 }
-                Some(fronts) if fronts.iter().any(|front| front.draining) => {
+                Some(fronts) if fronts.iter().any(Numbers::is_draining) => {
                     text(StatusCode::SERVICE_UNAVAILABLE, "draining\n")
                 }
                 Some(_) => text(StatusCode::OK, "ok\n"),
@@ -205,7 +206,7 @@ impl<S: Source> Page<S> {
     }
 
     /// `None` if a front does not answer.
-    async fn snapshots(&self) -> Option<Vec<Snapshot>> {
+    async fn snapshots(&self) -> Option<Vec<Numbers>> {
         timeout(SNAPSHOT_TIME_MAX, self.source.snapshots())
             .await
             .ok()
@@ -234,39 +235,116 @@ fn typed(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Resp
 }
 
 /// A page that reloads itself.
-fn html(fronts: &[Snapshot]) -> String {
-    let rows: String = fronts.iter().map(row).collect();
+fn html(fronts: &[Numbers]) -> String {
+    let (mut of_sip, mut of_http) = (Vec::new(), Vec::new());
+    for front in fronts {
+        match front {
+            Numbers::Sip(numbers) => of_sip.push(sip_row(numbers)),
+            Numbers::Http(numbers) => of_http.push(http_row(numbers)),
+        }
+    }
     format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"5\">\
-         <title>Levee</title><style>body{{font-family:sans-serif;margin:2em}}table{{border-collapse:collapse}}\
+         <title>Levee</title><style>body{{font-family:sans-serif;margin:2em}}table{{border-collapse:collapse;margin-bottom:2em}}\
          th,td{{padding:.3em .8em;text-align:right;border-bottom:1px solid #ccc}}\
          th:first-child,td:first-child{{text-align:left}}</style>\
-         <h1>Levee {version}</h1><table><tr><th>front<th>state<th>capacity<th>waiting<th>in call<th>evicting\
-         <th>PMod<th>arrivals<th>refused<th>evicted<th>completed</tr>{rows}</table>\
+         <h1>Levee {version}</h1>{sip}{http}\
          <p><a href=\"/metrics\">/metrics</a> <a href=\"/healthz\">/healthz</a></p></html>\n",
         version = env!("CARGO_PKG_VERSION"),
+        sip = table(&SIP_COLUMNS, &of_sip),
+        http = table(&HTTP_COLUMNS, &of_http),
     )
 }
 
-fn row(front: &Snapshot) -> String {
-    let state = if front.draining {
-        "draining"
-    } else {
-        "running"
-    };
+/// A table of fronts of one kind; nothing where there is none.
+fn table<const N: usize>(columns: &[&str; N], rows: &[[String; N]]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let row = |cells: &[String; N]| format!("<tr><td>{}</tr>", cells.join("<td>"));
+    let rows: String = rows.iter().map(row).collect();
+    format!("<table><tr><th>{}</tr>{rows}</table>", columns.join("<th>"))
+}
+
+fn state(draining: bool) -> String {
+    if draining { "draining" } else { "running" }.to_owned()
+}
+
+const SIP_COLUMNS: [&str; 11] = [
+    "SIP front",
+    "state",
+    "capacity",
+    "waiting",
+    "in call",
+    "evicting",
+    "PMod",
+    "arrivals",
+    "refused",
+    "evicted",
+    "completed",
+];
+
+fn sip_row(front: &sip::Snapshot) -> [String; SIP_COLUMNS.len()] {
     let evicted = front.evicted_waiting + front.evicted_in_call;
     let refused: u64 = front.refused.values().sum();
-    format!(
-        "<tr><td>{}<td>{state}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{refused}<td>{evicted}<td>{}</tr>",
+    [
         escape(&front.name),
-        front.capacity,
-        front.held_waiting,
-        front.held_in_call,
-        front.evicting,
-        front.pmod,
-        front.arrivals,
-        front.completed,
-    )
+        state(front.draining),
+        front.capacity.to_string(),
+        front.held_waiting.to_string(),
+        front.held_in_call.to_string(),
+        front.evicting.to_string(),
+        front.pmod.to_string(),
+        front.arrivals.to_string(),
+        refused.to_string(),
+        evicted.to_string(),
+        front.completed.to_string(),
+    ]
+}
+
+const HTTP_COLUMNS: [&str; 11] = [
+    "HTTP front",
+    "state",
+    "connections",
+    "evicted",
+    "requests",
+    "mode",
+    "asked/s",
+    "price",
+    "waiting",
+    "refused",
+    "server errors",
+];
+
+/// A dash stands for a defence that is not there.
+fn http_row(front: &http::snapshot::Snapshot) -> [String; HTTP_COLUMNS.len()] {
+    let thinner = front.gate.requests.as_ref();
+    let of_thinner = |say: &dyn Fn(&http::gate::RequestsSnapshot) -> String| {
+        thinner.map_or_else(|| "–".to_owned(), say)
+    };
+    let table = front.gate.connections.as_ref();
+    let evicted = table.map(|table| table.stats.evicted.total().to_string());
+    let errors: u64 = front.traffic.upstream_errors.values().sum();
+    [
+        escape(&front.name),
+        state(front.draining),
+        front.traffic.connections.sum().to_string(),
+        evicted.unwrap_or_else(|| "–".to_owned()),
+        (front.traffic.requests_h1 + front.traffic.requests_h2).to_string(),
+        of_thinner(&|thinner| {
+            let overloaded = if thinner.is_overloaded {
+                ", overloaded"
+            } else {
+                ""
+            };
+            format!("{}{overloaded}", thinner.mode.name())
+        }),
+        of_thinner(&|thinner| format!("{:.1}", thinner.inbound_rate)),
+        of_thinner(&|thinner| thinner.price.to_string()),
+        of_thinner(&|thinner| thinner.contenders.to_string()),
+        of_thinner(&|thinner| thinner.stats.refused.total().to_string()),
+        errors.to_string(),
+    ]
 }
 
 fn escape(text: &str) -> String {
@@ -291,11 +369,25 @@ mod tests {
         }
     }
 
-    fn front(name: &str) -> Snapshot {
-        Snapshot {
+    fn front(name: &str) -> Numbers {
+        sip_front(name, false)
+    }
+
+    fn sip_front(name: &str, draining: bool) -> Numbers {
+        let front = sip::Snapshot {
             name: name.to_owned(),
             capacity: 24,
-            ..Snapshot::default()
+            draining,
+            ..sip::Snapshot::default()
+        };
+        front.into()
+    }
+
+    fn web_front(name: &str, draining: bool) -> http::snapshot::Snapshot {
+        http::snapshot::Snapshot {
+            name: name.to_owned(),
+            draining,
+            ..http::snapshot::Snapshot::default()
         }
     }
 
@@ -355,20 +447,46 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_page_has_a_row_for_each_front_of_either_kind() {
+        let source = || async {
+            let mut defended = web_front("defended", false);
+            let mut thinner = http::gate::RequestsSnapshot {
+                is_overloaded: true,
+                price: 62_500,
+                ..http::gate::RequestsSnapshot::default()
+            };
+            thinner.stats.refused.outbid = 9;
+            defended.gate.requests = Some(thinner);
+            vec![
+                front("office"),
+                defended.into(),
+                web_front("bare", true).into(),
+            ]
+        };
+        let admin = start(&settings(4), source).await.unwrap();
+        let page = get(&admin, "/").await;
+        for row in [
+            "<th>SIP front<th>state",
+            "<td>office<td>running<td>24<td>",
+            "<th>HTTP front<th>state",
+            "<td>defended<td>running<td>0<td>–<td>0<td>auction, overloaded<td>0.0<td>62500<td>0<td>9<td>0</tr>",
+            "<td>bare<td>draining<td>0<td>–<td>0<td>–<td>–<td>–<td>–<td>–<td>0</tr>",
+        ] {
+            assert!(page.contains(row), "{row}\n{page}");
+        }
+        let source = || async { vec![web_front("a", false).into()] };
+        let admin = start(&settings(4), source).await.unwrap();
+        let page = get(&admin, "/").await;
+        assert!(!page.contains("SIP front"), "{page}");
+    }
+
+    #[tokio::test]
     async fn health_tells_draining_stuck_and_absent_fronts() {
         let draining = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&draining);
         let source = move || {
             let draining = flag.load(Ordering::Relaxed);
-            async move {
-                vec![
-                    front("a"),
-                    Snapshot {
-                        draining,
-                        ..front("b")
-                    },
-                ]
-            }
+            async move { vec![front("a"), web_front("b", draining).into()] }
         };
         let admin = start(&settings(4), source).await.unwrap();
         check(&get(&admin, "/healthz").await, "200", "ok");
@@ -382,7 +500,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_front_that_does_not_answer_is_said_to_be_stuck() {
         let page = Page {
-            source: std::future::pending::<Vec<Snapshot>>,
+            source: std::future::pending::<Vec<Numbers>>,
             started_seconds: 0.0,
         };
         assert!(page.snapshots().await.is_none());

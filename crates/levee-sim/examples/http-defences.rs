@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use levee_policy::Span;
-use levee_policy::selective::{Config, DropFactor, Kind, Strategy};
+use levee_policy::selective::{Config, DropFactor, Kind, Strategy, phases_of_http};
 use levee_sim::engine::{Simulation, TieOrder};
 use levee_sim::model::Observed as _;
 use levee_sim::model::http::{
@@ -106,6 +106,13 @@ fn defences() -> Vec<(&'static str, Change)> {
             ..Config::of_kind(Kind::Refuse)
         });
     }
+    fn phases(setup: &mut Setup, strategy: Strategy) {
+        setup.defense = Some(Config {
+            strategy,
+            phases: phases_of_http(),
+            ..Config::of_kind(Kind::Seven)
+        });
+    }
     let tournament = Strategy::Tournament { size: None };
     vec![
         ("none", Box::new(|_: &mut Setup| {})),
@@ -145,6 +152,14 @@ fn defences() -> Vec<(&'static str, Change)> {
                 seven(s, tournament);
                 s.in_call = InCall::Accept;
             }),
+        ),
+        (
+            "SeVen, roulette, by phase and progress",
+            Box::new(|s| phases(s, Strategy::Roulette)),
+        ),
+        (
+            "SeVen, tournament, by phase and progress",
+            Box::new(move |s| phases(s, tournament)),
         ),
         (
             "SeVen, roulette, with HAProxy's timeouts",
@@ -216,6 +231,9 @@ fn main() {
         println!("| defence | {} |", names.join(" | "));
         println!("|---|{}", "---|".repeat(names.len()));
         for (name, defend) in defences() {
+            if std::env::var("ONLY").is_ok_and(|o| !name.contains(&o)) {
+                continue;
+            }
             print!("| {name} |");
             for (_, kind) in attacks() {
                 let mut setup = service();

@@ -350,7 +350,7 @@ pub(crate) fn unit(rng: &mut impl Rng) -> f64 {
 }
 
 /// Exponential with mean 1, by inversion.
-fn exponential(rng: &mut impl Rng) -> f64 {
+pub(crate) fn exponential(rng: &mut impl Rng) -> f64 {
     -libm::log(1.0 - unit(rng))
 }
 

@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use levee_sim::model::http::Http;
 use levee_sim::model::sip::released::Released;
 use levee_sim::model::sip::{self, Quirks, Sip};
+use levee_sim::model::thinner::SpeakUp;
 use levee_sim::model::{Observed, Rerun};
 use levee_sim::scenario::{Point, Scenario, ServiceKind};
 use levee_smc::query::Offer;
@@ -31,6 +32,7 @@ enum Model {
     Sip(Box<Sip>),
     Released(Box<Released>),
     Http(Box<Http>),
+    SpeakUp(Box<SpeakUp>),
 }
 
 impl Model {
@@ -45,6 +47,9 @@ impl Model {
                 })
             }
             ServiceKind::Http => {
+                if let Some(thinner) = setup.thinner_model() {
+                    return Ok(Self::SpeakUp(Box::new(SpeakUp::new(thinner)?)));
+                }
                 let Some(http) = setup.http_model() else {
                     bail!("an HTTP scenario without its HTTP keys");
                 };
@@ -67,18 +72,21 @@ pub(crate) fn offer(scenario: &Scenario) -> Result<(Vec<Observable>, Vec<Observa
         Model::Sip(model) => of(&*model),
         Model::Released(model) => of(&*model),
         Model::Http(model) => of(&*model),
+        Model::SpeakUp(model) => of(&*model),
     })
 }
 
 /// Asks the models all queries of the scenario at all points. Points of one kind of model share their threads.
 pub(crate) fn ask(scenario: &Scenario, ask: &Ask<'_>) -> Result<Answers> {
-    let (mut sip, mut released, mut http) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut sip, mut released) = (Vec::new(), Vec::new());
+    let (mut http, mut speak_up) = (Vec::new(), Vec::new());
     for (i, point) in scenario.points.iter().enumerate() {
         let model = Model::of(point).map_err(|error| anyhow!("{}: {error}", named(point)))?;
         match model {
             Model::Sip(model) => sip.push((i, *model)),
             Model::Released(model) => released.push((i, *model)),
             Model::Http(model) => http.push((i, *model)),
+            Model::SpeakUp(model) => speak_up.push((i, *model)),
         }
     }
     let mut answers = Answers {
@@ -88,6 +96,7 @@ pub(crate) fn ask(scenario: &Scenario, ask: &Ask<'_>) -> Result<Answers> {
     asked(scenario, sip, ask, &mut answers)?;
     asked(scenario, released, ask, &mut answers)?;
     asked(scenario, http, ask, &mut answers)?;
+    asked(scenario, speak_up, ask, &mut answers)?;
     Ok(answers)
 }
 
@@ -97,19 +106,22 @@ pub(crate) fn differences(
     other: &Scenario,
     ask: &Ask<'_>,
 ) -> Result<Vec<Vec<Estimate>>> {
-    let (mut sip, mut http) = (Vec::new(), Vec::new());
+    let (mut sip, mut http, mut speak_up) = (Vec::new(), Vec::new(), Vec::new());
     for (point, beside) in one.points.iter().zip(&other.points) {
         match (Model::of(point)?, Model::of(beside)?) {
             (Model::Sip(one), Model::Sip(other)) => sip.push((*one, *other)),
             (Model::Http(one), Model::Http(other)) => http.push((*one, *other)),
+            (Model::SpeakUp(one), Model::SpeakUp(other)) => speak_up.push((*one, *other)),
             _ => bail!("{}: only points of one model can be compared", named(point)),
         }
     }
     // A scenario has one kind of service.
-    if sip.is_empty() {
+    if !sip.is_empty() {
+        compared(one, sip, ask)
+    } else if !http.is_empty() {
         compared(one, http, ask)
     } else {
-        compared(one, sip, ask)
+        compared(one, speak_up, ask)
     }
 }
 

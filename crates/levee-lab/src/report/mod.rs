@@ -1,7 +1,7 @@
 //! What a run says: figures per lane, as JSON for machines and as a table for people.
 
 mod json;
-mod table;
+pub(crate) mod table;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -13,6 +13,7 @@ use levee_smc::estimate::quantile;
 use serde::Serialize;
 
 use crate::callee::CalleeResult;
+use crate::http;
 use crate::lane::LaneResult;
 use crate::outcome::{CallRecord, Outcome};
 use crate::pbx::PbxResult;
@@ -25,7 +26,7 @@ pub use table::to_table;
 
 /// The figures of a whole command.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct Report<L = LaneReport> {
     /// `lab` or `demo`.
     pub command: &'static str,
     /// The first seed.
@@ -35,7 +36,50 @@ pub struct Report {
     /// What a reader should know before trusting the figures.
     pub warnings: Vec<String>,
     /// One entry for each lane of each point that was finished.
-    pub lanes: Vec<LaneReport>,
+    pub lanes: Vec<L>,
+}
+
+/// The figures of a command on whatever kind of service.
+#[derive(Clone, Debug)]
+pub enum AnyReport {
+    /// Calls.
+    Sip(Report),
+    /// A web server of a fixed rate, whose clients pay.
+    Thinner(Report<http::report::LaneReport>),
+    /// A web server of so many connections, under slow attacks.
+    Slow(Report<http::slow_report::LaneReport>),
+}
+
+impl AnyReport {
+    /// What a reader should know before trusting the figures.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        match self {
+            Self::Sip(report) => &report.warnings,
+            Self::Thinner(report) => &report.warnings,
+            Self::Slow(report) => &report.warnings,
+        }
+    }
+
+    /// One JSON document, with a line end.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        match self {
+            Self::Sip(report) => to_json(report),
+            Self::Thinner(report) => to_json(report),
+            Self::Slow(report) => to_json(report),
+        }
+    }
+
+    /// What people read.
+    #[must_use]
+    pub fn to_table(&self) -> String {
+        match self {
+            Self::Sip(report) => to_table(report),
+            Self::Thinner(report) => http::report::to_table(report),
+            Self::Slow(report) => http::slow_report::to_table(report),
+        }
+    }
 }
 
 /// One lane at one point.

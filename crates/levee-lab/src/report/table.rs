@@ -14,15 +14,7 @@ use levee_sim::scenario::AtValue;
 #[must_use]
 pub fn to_table(report: &Report) -> String {
     let mut text = String::new();
-    let mut groups: Vec<(String, Vec<&LaneReport>)> = Vec::new();
-    for lane in &report.lanes {
-        let title = title(&lane.at);
-        match groups.last_mut().filter(|(t, _)| *t == title) {
-            Some((_, lanes)) => lanes.push(lane),
-            None => groups.push((title, vec![lane])),
-        }
-    }
-    for (title, lanes) in groups {
+    for (title, lanes) in by_point(&report.lanes, |lane| &lane.at) {
         if !title.is_empty() {
             writeln!(text, "{title}").ok();
         }
@@ -36,6 +28,22 @@ pub fn to_table(report: &Report) -> String {
         text.push_str("interrupted: only what was finished is shown\n");
     }
     text
+}
+
+/// The lanes of each point, with its title.
+pub(crate) fn by_point<L>(
+    lanes: &[L],
+    at: impl Fn(&L) -> &BTreeMap<String, AtValue>,
+) -> Vec<(String, Vec<&L>)> {
+    let mut groups: Vec<(String, Vec<&L>)> = Vec::new();
+    for lane in lanes {
+        let title = title(at(lane));
+        match groups.last_mut().filter(|(t, _)| *t == title) {
+            Some((_, lanes)) => lanes.push(lane),
+            None => groups.push((title, vec![lane])),
+        }
+    }
+    groups
 }
 
 const LEGEND: &str = "\
@@ -64,7 +72,7 @@ fn table(lanes: &[&LaneReport]) -> Table {
     for lane in lanes {
         let (honest, attacker) = (&lane.honest, &lane.attacker);
         table.add_row([
-            name(lane),
+            name(&lane.name, &lane.at),
             honest.attempted.to_string(),
             interval(honest),
             percent(honest.incomplete_share),
@@ -94,11 +102,11 @@ fn title(at: &BTreeMap<String, AtValue>) -> String {
 }
 
 /// A lane's name, and what of its defence is swept and not in the name already.
-fn name(lane: &LaneReport) -> String {
-    let mut name = lane.name.clone();
-    for (key, value) in &lane.at {
+pub(crate) fn name(lane: &str, at: &BTreeMap<String, AtValue>) -> String {
+    let mut name = lane.to_owned();
+    for (key, value) in at {
         if let Some(key) = key.strip_prefix(DEFENSE)
-            && !lane.name.contains(&value.to_string())
+            && !lane.contains(&value.to_string())
         {
             write!(name, " {key}={value}").ok();
         }

@@ -5,14 +5,12 @@ use core::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
 
-use super::{Arrival, CallKey, CallState, ClassId, Identity, index::Index};
-use crate::Time;
+use super::{Arrival, CallKey, CallState, ClassId, Identity, PhaseId};
+pub(super) use crate::index::Slot;
+use crate::{Time, index::Index};
 
 /// Stands for no call in a link.
 const NONE: u32 = u32::MAX;
-
-/// Index of a record; valid until the record is removed.
-pub(super) type Slot = u32;
 
 /// Where a call stands between the front and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +40,8 @@ pub(super) struct Call {
     /// In its band of the table.
     pub(super) position: u32,
     pub(super) class: ClassId,
+    /// 0 if there are no phases.
+    pub(super) phase: PhaseId,
     pub(super) state: CallState,
     pub(super) stage: Stage,
     has_caller: bool,
@@ -61,6 +61,7 @@ impl Call {
             next: NONE,
             position: 0,
             class: arrival.class,
+            phase: arrival.phase,
             state: CallState::Waiting,
             stage: Stage::Queued,
             has_caller: arrival.caller.is_some(),

@@ -13,8 +13,11 @@ use serde::{
     ser::SerializeMap,
 };
 
-use super::{ClassId, DropFactor};
-use crate::Span;
+use super::{ClassId, DropFactor, PHASES_MAX, Phase, PhaseId, RATE_MAX, RATE_MIN};
+use crate::{
+    ConfigError, Span,
+    config_error::{ensure, fail, number, span},
+};
 
 /// `T_S`: 100 ms in the paper's text.
 pub const ROUND: Span = Span::from_millis(100);
@@ -27,6 +30,8 @@ pub const RETRY_AFTER: Span = Span::from_secs(5);
 pub const CAPACITY_MAX: u32 = 1 << 22;
 /// The most classes: each distinct factor costs every decision a little (our choice).
 pub const CLASSES_MAX: usize = 64;
+/// The most factors of a class times those of a phase: for each, every decision looks at a list of its own (our choice).
+pub const BANDS_MAX: usize = CLASSES_MAX + 1;
 /// The largest `waiting`, `in_call`, `scale` and class factor: sums over all calls stay far inside a float's range.
 pub const WEIGHT_MAX: f64 = 1e12;
 /// The smallest weight above zero: products of two of them still are normal numbers.
@@ -70,6 +75,9 @@ pub struct Config {
     /// Classes beside the built-in one; [`ClassId`] `i` is entry `i - 1`.
     #[serde(default, rename = "class", skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<Class>,
+    /// Phases of a connection; [`PhaseId`] `i` is entry `i`. Without any (SIP) a call is WAITING or INCALL, and its age counts.
+    #[serde(default, rename = "phase", skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
 }
 
 fn default_round() -> Span {
@@ -328,30 +336,6 @@ pub enum Admit {
     Always,
 }
 
-/// A configuration that cannot be run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ConfigError {
-    /// The key inside the `[defense]` table, for example `drop_factor.alpha`.
-    pub key: String,
-    /// What it is.
-    pub value: String,
-    /// What it may be.
-    pub expected: String,
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is {}, expected {}",
-            self.key, self.value, self.expected
-        )
-    }
-}
-
-impl core::error::Error for ConfigError {}
-
 impl Config {
     /// All defaults, for this kind.
     #[must_use]
@@ -368,7 +352,15 @@ impl Config {
             calls_per_caller: None,
             calls_per_source: None,
             classes: Vec::new(),
+            phases: Vec::new(),
         }
+    }
+
+    /// The phase of this name.
+    #[must_use]
+    pub fn phase_id(&self, name: &str) -> Option<PhaseId> {
+        let index = self.phases.iter().position(|phase| phase.name == name)?;
+        u8::try_from(index).ok().map(PhaseId)
     }
 
     /// The class of this name, `default` for the built-in one.
@@ -450,7 +442,8 @@ impl Config {
                 return fail(key, &0, "at least 1, or no such key for no limit");
             }
         }
-        self.validate_classes()
+        self.validate_classes()?;
+        self.validate_phases()
     }
 
     fn validate_classes(&self) -> Result<(), ConfigError> {
@@ -492,6 +485,58 @@ impl Config {
         Ok(())
     }
 
+    fn validate_phases(&self) -> Result<(), ConfigError> {
+        if self.phases.is_empty() {
+            return Ok(());
+        }
+        if self.phases.len() > PHASES_MAX {
+            let value = format!("{} tables", self.phases.len());
+            return fail("phase", &value, &format!("at most {PHASES_MAX}"));
+        }
+        for (index, phase) in self.phases.iter().enumerate() {
+            let key = |field: &str| format!("phase[{index}].{field}");
+            let earlier = &self.phases[..index];
+            let taken = earlier.iter().any(|other| other.name == phase.name);
+            ensure(
+                &key("name"),
+                !phase.name.is_empty() && !taken,
+                &format_args!("`{}`", phase.name),
+                "a name that no earlier phase has",
+            )?;
+            number(&key("weight"), phase.weight, WEIGHT_MIN, WEIGHT_MAX)?;
+            if phase.rate != 0.0 {
+                let expected = format!("0, or units a second from {RATE_MIN:e} to {RATE_MAX:e}");
+                let holds = (RATE_MIN..=RATE_MAX).contains(&phase.rate);
+                ensure(&key("rate"), holds, &phase.rate, &expected)?;
+            }
+            if let Some(usual) = phase.usual {
+                let most = Span::from_secs(366 * 86_400);
+                span(&key("usual"), usual, Span::from_millis(1), most)?;
+            }
+        }
+        let mut factors: Vec<f64> = self.classes.iter().map(|class| class.factor).collect();
+        factors.push(default_factor());
+        factors.sort_by(f64::total_cmp);
+        factors.dedup();
+        let bands = factors.len() * self.phases.len();
+        ensure(
+            "phase",
+            bands <= BANDS_MAX,
+            &format_args!(
+                "{} tables beside {} factors of classes",
+                self.phases.len(),
+                factors.len()
+            ),
+            &format!("at most {BANDS_MAX} for both multiplied: give some classes the same factor"),
+        )?;
+        ensure(
+            "max_duration",
+            self.max_duration.is_none(),
+            &"given beside phases",
+            "no such key: a phase's `usual` says how long is too long, and timeouts cap it",
+        )
+    }
+
     /// [`validate`](Self::validate), and what depends on the capacity `k`.
     ///
     /// # Errors
@@ -515,51 +560,6 @@ impl Config {
                 ),
             ),
             _ => Ok(()),
-        }
-    }
-}
-
-fn fail(key: &str, value: &dyn fmt::Display, expected: &str) -> Result<(), ConfigError> {
-    Err(ConfigError {
-        key: key.to_string(),
-        value: value.to_string(),
-        expected: expected.to_string(),
-    })
-}
-
-fn ensure(
-    key: &str,
-    holds: bool,
-    value: &dyn fmt::Display,
-    expected: &str,
-) -> Result<(), ConfigError> {
-    if holds {
-        Ok(())
-    } else {
-        fail(key, value, expected)
-    }
-}
-
-fn span(key: &str, value: Span, low: Span, high: Span) -> Result<(), ConfigError> {
-    let expected = format!("a duration from {low} to {high}");
-    ensure(key, (low..=high).contains(&value), &value, &expected)
-}
-
-fn number(key: &str, value: f64, low: f64, high: f64) -> Result<(), ConfigError> {
-    let expected = format!("a number from {} to {}", Short(low), Short(high));
-    ensure(key, (low..=high).contains(&value), &value, &expected)
-}
-
-/// A bound as a person would write it.
-struct Short(f64);
-
-impl fmt::Display for Short {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(value) = *self;
-        if value == 0.0 || (1e-3..1e6).contains(&value) {
-            write!(f, "{value}")
-        } else {
-            write!(f, "{value:e}")
         }
     }
 }

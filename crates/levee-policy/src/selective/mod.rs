@@ -37,8 +37,9 @@ mod band;
 mod calls;
 mod config;
 mod drop_factor;
-mod index;
 mod limits;
+mod phase;
+mod rank_tree;
 mod ranked_set;
 mod round;
 mod stats;
@@ -58,12 +59,14 @@ use self::{
 };
 pub use self::{
     config::{
-        ALPHA_MAX, Admit, CAPACITY_MAX, CLASSES_MAX, Class, Config, ConfigError, Forward, Kind,
+        ALPHA_MAX, Admit, BANDS_MAX, CAPACITY_MAX, CLASSES_MAX, Class, Config, Forward, Kind,
         MaxDuration, PMOD_START, RETRY_AFTER, ROUND, Strategy, WEIGHT_MAX, WEIGHT_MIN,
     },
     drop_factor::{ALPHA, DropFactor, IN_CALL, MEAN_CALL, SCALE, WAITING},
+    phase::{PHASES_MAX, Phase, PhaseId, RATE_MAX, RATE_MIN, phases_of_http},
     stats::{Evicted, Ignored, Refused, Stats},
 };
+pub use crate::{ConfigError, Identity};
 use crate::{Span, StateMachine, Time};
 
 /// How many calls are tracked at most beyond twice the capacity (those held and those being evicted): with [`Kind::None`], or
@@ -75,11 +78,6 @@ pub const TRACKED_BEYOND: u32 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CallKey(pub u64);
-
-/// A caller or a source: a hash under a key that only the front has, so that nobody can choose whom to collide with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Identity(pub u64);
 
 /// A class of calls: 0 is the built-in one, `i` is entry `i - 1` of [`Config::classes`].
 #[derive(
@@ -102,6 +100,9 @@ pub struct Arrival {
     /// Its class.
     #[serde(default)]
     pub class: ClassId,
+    /// The phase that it begins with.
+    #[serde(default, skip_serializing_if = "PhaseId::is_first")]
+    pub phase: PhaseId,
     /// Who calls, if that is known: an authenticated user or a trunk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<Identity>,
@@ -120,6 +121,20 @@ pub enum Input {
     Answered {
         /// Which.
         call: CallKey,
+    },
+    /// A call begins a phase, from now and with no progress; it may be the one that it is in.
+    Enter {
+        /// Which.
+        call: CallKey,
+        /// The phase.
+        phase: PhaseId,
+    },
+    /// Something came through in the phase of a call.
+    Progress {
+        /// Which.
+        call: CallKey,
+        /// How much since the last report: bytes, for [`phases_of_http`].
+        units: u64,
     },
     /// A call is over and its slot at the server is free: it ended, failed, or its eviction is done.
     Ended {
@@ -171,6 +186,9 @@ pub enum Output {
         call: CallKey,
         /// Its state, which says how to end it.
         state: CallState,
+        /// Its phase; 0 if there are none.
+        #[serde(default, skip_serializing_if = "PhaseId::is_first")]
+        phase: PhaseId,
         /// Since its arrival.
         age: Span,
         /// Whether it was passed on, and so holds a slot.
@@ -308,6 +326,12 @@ impl Selective {
         self.table.held()
     }
 
+    /// Calls in the table that are in this phase.
+    #[must_use]
+    pub fn calls_in_phase(&self, phase: PhaseId) -> u32 {
+        self.table.in_phase(phase)
+    }
+
     /// Dropped calls whose slot is not free yet.
     #[must_use]
     pub fn calls_evicting(&self) -> u32 {
@@ -415,6 +439,10 @@ impl Selective {
             self.stats.ignored.unknown_classes += 1;
             arrival.class = ClassId::DEFAULT;
         }
+        if usize::from(arrival.phase.0) >= self.phases() {
+            self.stats.ignored.unknown_phases += 1;
+            arrival.phase = PhaseId::default();
+        }
         let always = self.is_always(arrival.class);
         if !always && let Some(cause) = self.limits.check(&arrival) {
             self.refuse(arrival.call, cause);
@@ -515,7 +543,7 @@ impl Selective {
         }
         let slot = self.calls.insert(arrival, self.now);
         self.limits.enter(self.calls.get(slot));
-        self.table.push(&mut self.calls, slot);
+        self.table.push(&mut self.calls, slot, self.now);
         Some(slot)
     }
 
@@ -542,6 +570,44 @@ impl Selective {
         }
     }
 
+    /// The call that a report on phases is about.
+    fn in_phase(&mut self, key: CallKey, phase: PhaseId) -> Option<Slot> {
+        if usize::from(phase.0) >= self.config.phases.len() {
+            self.stats.ignored.unknown_phases += 1;
+            return None;
+        }
+        let held = |slot: &Slot| self.calls.get(*slot).is_held();
+        let slot = self.calls.find(key).filter(held);
+        self.stats.ignored.late_phases += u64::from(slot.is_none());
+        slot
+    }
+
+    fn enter(&mut self, key: CallKey, phase: PhaseId) {
+        if let Some(slot) = self.in_phase(key, phase) {
+            self.table.enter(&mut self.calls, slot, phase, self.now);
+        }
+    }
+
+    fn progress(&mut self, key: CallKey, units: u64) {
+        let Some(slot) = self.in_phase(key, PhaseId::default()) else {
+            return;
+        };
+        let call = self.calls.get(slot);
+        let Some(reference) = self.table.reference(call) else {
+            return;
+        };
+        let phase = &self.config.phases[usize::from(call.phase.0)];
+        let moved = phase.progressed(reference, units, self.now);
+        if moved != reference {
+            self.table.set_reference(&mut self.calls, slot, moved);
+        }
+    }
+
+    /// How many phases there are to be in.
+    fn phases(&self) -> usize {
+        self.config.phases.len().max(1)
+    }
+
     fn ended(&mut self, key: CallKey) {
         let Some(slot) = self.calls.find(key) else {
             self.stats.ignored.unknown_ends += 1;
@@ -566,12 +632,14 @@ impl Selective {
     fn evict(&mut self, slot: Slot, cause: EvictCause) {
         self.leave(slot);
         let call = self.calls.get_mut(slot);
-        let (state, forwarded) = (call.state, call.stage == Stage::Forwarded);
-        self.stats.evicted.note(state, cause);
+        let (state, phase) = (call.state, call.phase);
+        let forwarded = call.stage == Stage::Forwarded;
+        self.stats.evicted.note(state, phase, cause);
         let age = self.now - call.arrived;
         self.outputs.push_back(Output::Evict {
             call: call.key,
             state,
+            phase,
             age,
             forwarded,
             cause,
@@ -627,10 +695,16 @@ impl Selective {
                     .unwrap_or_default()
             })
             .collect();
+        let phases: Vec<Option<PhaseId>> = self
+            .config
+            .phases
+            .iter()
+            .map(|phase| config.phase_id(&phase.name))
+            .collect();
         self.capacity = capacity;
         self.config = config;
         self.round = Round::new(self.config.round, self.config.pmod_start, self.now);
-        self.rebuild(&classes);
+        self.rebuild(&classes, &phases);
         for slot in queued {
             self.requeue(slot);
         }
@@ -638,20 +712,25 @@ impl Selective {
         self.advance(self.now);
     }
 
-    /// Sets up table, limits and cap anew from the records, with classes by their old ids.
-    fn rebuild(&mut self, classes: &[ClassId]) {
-        self.table = Table::new(&self.config);
+    /// Sets up table, limits and cap anew from the records, with classes and phases by their old ids.
+    fn rebuild(&mut self, classes: &[ClassId], phases: &[Option<PhaseId>]) {
+        let old = core::mem::replace(&mut self.table, Table::new(&self.config));
         self.limits = Limits::new(&self.config);
         self.max_duration = limits::MaxDuration::new(&self.config);
         let mut held = self.calls.held_by_arrival();
         for slot in held.iter().copied() {
             let call = self.calls.get_mut(slot);
+            let phase = phases.get(usize::from(call.phase.0)).copied().flatten();
+            // What is new to its phase begins it now.
+            let reference = phase.and_then(|_| old.reference(call));
+            call.phase = phase.unwrap_or_default();
             call.class = classes
                 .get(usize::from(call.class.0))
                 .copied()
                 .unwrap_or_default();
             self.limits.enter(self.calls.get(slot));
-            self.table.push(&mut self.calls, slot);
+            let reference = reference.unwrap_or(self.now);
+            self.table.push(&mut self.calls, slot, reference);
         }
         held.sort_by_key(|slot| self.calls.get(*slot).answered);
         for slot in held {
@@ -702,6 +781,8 @@ impl StateMachine for Selective {
         match input {
             Input::Arrive(arrival) => self.arrive(arrival, rng),
             Input::Answered { call } => self.answered(call),
+            Input::Enter { call, phase } => self.enter(call, phase),
+            Input::Progress { call, units } => self.progress(call, units),
             Input::Ended { call } => self.ended(call),
             Input::Reconfigure { capacity, config } => self.reconfigure(capacity, *config),
         }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{CallState, EvictCause, RefuseCause};
+use super::{CallState, EvictCause, PHASES_MAX, PhaseId, RefuseCause};
 
 /// Counts since the start; each only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -102,6 +102,8 @@ pub struct Evicted {
     pub in_call_displaced: u64,
     /// INCALL for as long as `max_duration`.
     pub max_duration: u64,
+    /// The same evictions by [`PhaseId`]; without phases all are in phase 0.
+    pub by_phase: [u64; PHASES_MAX],
 }
 
 impl Evicted {
@@ -111,7 +113,19 @@ impl Evicted {
         self.waiting_displaced + self.in_call_displaced + self.max_duration
     }
 
-    pub(super) fn note(&mut self, state: CallState, cause: EvictCause) {
+    /// Evictions from this phase.
+    #[must_use]
+    pub fn of_phase(&self, phase: PhaseId) -> u64 {
+        self.by_phase
+            .get(usize::from(phase.0))
+            .copied()
+            .unwrap_or(0)
+    }
+
+    pub(super) fn note(&mut self, state: CallState, phase: PhaseId, cause: EvictCause) {
+        if let Some(count) = self.by_phase.get_mut(usize::from(phase.0)) {
+            *count += 1;
+        }
         *match (cause, state) {
             (EvictCause::Displaced { .. }, CallState::Waiting) => &mut self.waiting_displaced,
             (EvictCause::Displaced { .. }, CallState::InCall) => &mut self.in_call_displaced,
@@ -134,4 +148,8 @@ pub struct Ignored {
     pub untimely_answers: u64,
     /// An end of a call that is unknown.
     pub unknown_ends: u64,
+    /// A phase that the configuration does not have: an arrival in it was taken as in the first one.
+    pub unknown_phases: u64,
+    /// A phase entered by a call that is unknown, or evicted meanwhile, or its progress.
+    pub late_phases: u64,
 }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::{
-    CallState, ClassId, Config, DropFactor,
+    CallState, Class, ClassId, Config, PHASES_MAX, PhaseId,
     band::{Band, Group},
     calls::{Call, Calls, Slot},
 };
@@ -18,42 +18,54 @@ pub(super) struct Tie {
     pub(super) members: Vec<(usize, Group)>,
 }
 
-/// Held calls by class factor. Calls of exempt classes are counted, but no victim is looked for among them.
+/// Held calls by factor: of their class, and of their phase if there are phases. Calls of exempt classes are counted, but no victim
+/// is looked for among them.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
-    drop_factor: DropFactor,
     /// One for each factor that occurs.
     bands: Vec<Band>,
-    /// The band of each class by its id; `None` for an exempt one.
+    /// The band of each class by its id, and in it of each phase; `None` for an exempt one.
     places: Vec<Option<usize>>,
+    /// How many a class has in `places`.
+    phases: usize,
     /// The largest drop factor first.
     ties: Vec<Tie>,
     waiting: u32,
     in_call: u32,
+    by_phase: [u32; PHASES_MAX],
 }
 
 impl Table {
     pub(super) fn new(config: &Config) -> Self {
-        let mut bands = Vec::from([Band::new(1.0)]);
-        let mut places = Vec::from([Some(0)]);
-        for class in &config.classes {
-            places.push((!class.exempt).then(|| {
-                bands
-                    .iter()
-                    .position(|band| band.factor == class.factor)
-                    .unwrap_or_else(|| {
-                        bands.push(Band::new(class.factor));
-                        bands.len() - 1
-                    })
+        let (mut bands, mut places) = (Vec::<Band>::new(), Vec::new());
+        let mut place = |exempt: bool, new: Band| {
+            places.push((!exempt).then(|| {
+                let same =
+                    |band: &Band| band.factor == new.factor && band.drop_factor == new.drop_factor;
+                bands.iter().position(same).unwrap_or_else(|| {
+                    bands.push(new);
+                    bands.len() - 1
+                })
             }));
+        };
+        let built_in = Class::named("default");
+        for class in [&built_in].into_iter().chain(&config.classes) {
+            for phase in &config.phases {
+                let drop_factor = phase.drop_factor(&config.drop_factor);
+                place(class.exempt, Band::of_phase(class.factor, drop_factor));
+            }
+            if config.phases.is_empty() {
+                place(class.exempt, Band::new(class.factor, config.drop_factor));
+            }
         }
         Self {
-            ties: ties(&config.drop_factor, &bands),
-            drop_factor: config.drop_factor,
+            ties: ties(&bands),
             bands,
             places,
+            phases: config.phases.len().max(1),
             waiting: 0,
             in_call: 0,
+            by_phase: [0; PHASES_MAX],
         }
     }
 
@@ -61,6 +73,7 @@ impl Table {
         self.bands.iter_mut().for_each(Band::clear);
         self.waiting = 0;
         self.in_call = 0;
+        self.by_phase = [0; PHASES_MAX];
     }
 
     pub(super) fn waiting(&self) -> u32 {
@@ -89,23 +102,29 @@ impl Table {
         &self.ties
     }
 
-    pub(super) fn drop_factor(&self) -> &DropFactor {
-        &self.drop_factor
+    /// Held calls in a phase.
+    pub(super) fn in_phase(&self, phase: PhaseId) -> u32 {
+        self.by_phase
+            .get(usize::from(phase.0))
+            .copied()
+            .unwrap_or(0)
     }
 
-    /// Takes in a call; it must have arrived last.
-    pub(super) fn push(&mut self, calls: &mut Calls, slot: Slot) {
+    /// Takes in a call; without phases it must have arrived last, and in a phase this is its reference time.
+    pub(super) fn push(&mut self, calls: &mut Calls, slot: Slot, reference: Time) {
         let call = calls.get(slot);
         *self.counter(call.state) += 1;
-        if let Some(band) = self.place(call.class) {
-            self.bands[band].push(&self.drop_factor, calls, slot);
+        self.by_phase[usize::from(call.phase.0)] += 1;
+        if let Some(band) = self.place(call.class, call.phase) {
+            self.bands[band].push(calls, slot, reference);
         }
     }
 
     pub(super) fn remove(&mut self, call: &Call) {
         *self.counter(call.state) -= 1;
-        if let Some(band) = self.place(call.class) {
-            self.bands[band].remove(&self.drop_factor, call);
+        self.by_phase[usize::from(call.phase.0)] -= 1;
+        if let Some(band) = self.place(call.class, call.phase) {
+            self.bands[band].remove(call);
         }
     }
 
@@ -114,20 +133,42 @@ impl Table {
         call.state = CallState::InCall;
         self.waiting -= 1;
         self.in_call += 1;
-        if let Some(band) = self.place(call.class) {
-            self.bands[band].answer(&self.drop_factor, call, now);
+        if let Some(band) = self.place(call.class, call.phase) {
+            self.bands[band].answer(call, now);
+        }
+    }
+
+    /// The call begins another phase, or the same once more.
+    pub(super) fn enter(&mut self, calls: &mut Calls, slot: Slot, phase: PhaseId, now: Time) {
+        self.remove(calls.get(slot));
+        calls.get_mut(slot).phase = phase;
+        self.push(calls, slot, now);
+    }
+
+    /// The reference time of a call in a phase; `None` for an exempt one.
+    pub(super) fn reference(&self, call: &Call) -> Option<Time> {
+        let band = self.place(call.class, call.phase)?;
+        Some(self.bands[band].since(call.position))
+    }
+
+    /// Gives a call in a phase another reference time.
+    pub(super) fn set_reference(&mut self, calls: &mut Calls, slot: Slot, reference: Time) {
+        let call = calls.get(slot);
+        if let Some(band) = self.place(call.class, call.phase) {
+            self.bands[band].remove(call);
+            self.bands[band].push(calls, slot, reference);
         }
     }
 
     /// Brings the groups up to `now`; to be done before a victim is chosen.
     pub(super) fn promote(&mut self, now: Time) {
         for band in &mut self.bands {
-            band.promote(&self.drop_factor, now);
+            band.promote(now);
         }
     }
 
-    fn place(&self, class: ClassId) -> Option<usize> {
-        self.places[usize::from(class.0)]
+    fn place(&self, class: ClassId, phase: PhaseId) -> Option<usize> {
+        self.places[usize::from(class.0) * self.phases + usize::from(phase.0)]
     }
 
     fn counter(&mut self, state: CallState) -> &mut u32 {
@@ -138,9 +179,10 @@ impl Table {
     }
 }
 
-fn ties(d: &DropFactor, bands: &[Band]) -> Vec<Tie> {
+fn ties(bands: &[Band]) -> Vec<Tie> {
     let mut ties = Vec::<Tie>::new();
     for (index, band) in bands.iter().enumerate() {
+        let d = &band.drop_factor;
         for group in Group::ALL {
             let value = band.factor
                 * match group {

@@ -1,8 +1,13 @@
 //! The `[defense]` table of a thinner.
 
+use alloc::format;
+
 use serde::{Deserialize, Serialize};
 
-use crate::Span;
+use crate::{
+    ConfigError, Span,
+    config_error::{ensure, fail, number, span},
+};
 
 /// Requests that may wait at once, unless the file says otherwise (our choice: a thousand windows of the papers' clients).
 pub const CONTENDERS: u32 = 10_000;
@@ -10,6 +15,17 @@ pub const CONTENDERS: u32 = 10_000;
 pub const PATIENCE: Span = Span::from_secs(10);
 /// When a refused request that is not told to retry at once may come again (our choice).
 pub const RETRY_AFTER: Span = Span::from_secs(1);
+/// How long a request may be suspended before it is aborted: about what the SIGCOMM paper has.
+pub const SUSPENDED: Span = Span::from_secs(30);
+
+/// The most contenders: memory grows by about 150 bytes each, so this is some 150 MB.
+pub const CONTENDERS_MAX: u32 = 1 << 20;
+/// The highest rate: a request a microsecond.
+pub const RATE_MAX: f64 = 1e6;
+/// The lowest rate: a request in a quarter of an hour.
+pub const RATE_MIN: f64 = 1e-3;
+/// The most requests at once.
+pub const CONCURRENCY_MAX: u32 = 1 << 20;
 
 /// The `[defense]` table with `kind = "thinner"`. Every key but `kind` and `capacity` may be left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,7 +38,10 @@ pub struct Config {
     /// What a client does for its place when demand exceeds capacity.
     #[serde(default)]
     pub mode: Mode,
-    /// The most requests that wait at once; a further one is refused.
+    /// With a rate: so many requests may reach the server at once while it is not overloaded. [`Config::burst_of`] unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u32>,
+    /// The most requests that wait at once. What happens when so many wait is told in [the module](super#a-full-house).
     #[serde(default = "contenders")]
     pub contenders: u32,
     /// How long a request waits at most to be admitted.
@@ -32,9 +51,13 @@ pub struct Config {
     #[serde(default = "retry_after")]
     pub retry_after: Span,
     /// The papers' `tau`: long requests are charged anew for each quantum, and lose the server to who pays more. Needs a server
-    /// that can abort or suspend a request.
+    /// that can abort or suspend a request, a capacity in concurrent requests, and a mode with an auction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantum: Option<Span>,
+    /// With a quantum: how long a request that lost the server may stay suspended before it is aborted; zero where the server
+    /// cannot suspend, to abort at once.
+    #[serde(default = "suspended")]
+    pub suspended: Span,
 }
 
 fn contenders() -> u32 {
@@ -47,6 +70,10 @@ fn patience() -> Span {
 
 fn retry_after() -> Span {
     RETRY_AFTER
+}
+
+fn suspended() -> Span {
+    SUSPENDED
 }
 
 /// The name of this defence.
@@ -66,7 +93,8 @@ pub enum Capacity {
     Rate(f64),
     /// `{ concurrency = 64 }`: so many requests at once.
     Concurrency(u32),
-    /// `{ adaptive = { least = 4, most = 1000 } }`: so many requests at once as are found to be good for the server.
+    /// `{ adaptive = { least = 4, most = 1000 } }`: so many requests at once as are [found](super::AdaptiveLimit) to be good for
+    /// the server.
     Adaptive {
         /// Never fewer.
         least: u32,
@@ -76,7 +104,7 @@ pub enum Capacity {
 }
 
 /// What a client does for its place when demand exceeds capacity.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Nothing: the excess is dropped at random.
@@ -92,4 +120,141 @@ pub enum Mode {
     ProofOfWork,
     /// Waiting time: first come, first served.
     Queue,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Random,
+        Self::Retry,
+        Self::Priced,
+        Self::Auction,
+        Self::ProofOfWork,
+        Self::Queue,
+    ];
+
+    /// Its name in a file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Retry => "retry",
+            Self::Priced => "priced",
+            Self::Auction => "auction",
+            Self::ProofOfWork => "proof-of-work",
+            Self::Queue => "queue",
+        }
+    }
+
+    /// Whether the highest bid wins.
+    #[must_use]
+    pub fn is_auction(self) -> bool {
+        matches!(self, Self::Auction | Self::ProofOfWork)
+    }
+
+    /// Whether a request that cannot be admitted at once may wait.
+    #[must_use]
+    pub fn holds(self) -> bool {
+        self.takes_payment() || self == Self::Queue
+    }
+
+    /// Whether a contender's payments count.
+    #[must_use]
+    pub fn takes_payment(self) -> bool {
+        self.is_auction() || self == Self::Priced
+    }
+}
+
+impl Config {
+    /// All defaults, for this capacity.
+    #[must_use]
+    pub fn of(capacity: Capacity) -> Self {
+        Self {
+            kind: Kind::Thinner,
+            capacity,
+            mode: Mode::default(),
+            burst: None,
+            contenders: CONTENDERS,
+            patience: PATIENCE,
+            retry_after: RETRY_AFTER,
+            quantum: None,
+            suspended: SUSPENDED,
+        }
+    }
+
+    /// The burst that goes with a rate, unless the file says otherwise: 50 ms of it, that the clock's grain and the network's
+    /// jitter are not taken for overload, and at least 16, that a Poisson stream of four fifths of the rate is not (it is found
+    /// empty by one request in a thousand: the tail of the queue M/D/1).
+    #[must_use]
+    pub fn burst_of(rate: f64) -> u32 {
+        const LEAST: f64 = 16.0;
+        const SECONDS: f64 = 0.05;
+        libm::ceil((rate * SECONDS).max(LEAST)) as u32
+    }
+
+    /// Checks every value.
+    ///
+    /// # Errors
+    ///
+    /// The first key that is out of its range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.validate_capacity()?;
+        let contenders = format!("a number of requests from 1 to {CONTENDERS_MAX}");
+        ensure(
+            "contenders",
+            (1..=CONTENDERS_MAX).contains(&self.contenders),
+            &self.contenders,
+            &contenders,
+        )?;
+        let (ms, day) = (Span::from_millis(1), Span::from_secs(86_400));
+        span("patience", self.patience, ms, day)?;
+        span("retry_after", self.retry_after, Span::from_nanos(1), day)?;
+        span("suspended", self.suspended, Span::ZERO, day)?;
+        let Some(quantum) = self.quantum else {
+            return Ok(());
+        };
+        span("quantum", quantum, ms, day)?;
+        if !self.mode.is_auction() {
+            return fail(
+                "mode",
+                &format_args!("`{}`", self.mode.name()),
+                "`auction` or `proof-of-work`, for `quantum` is a rule of the auction",
+            );
+        }
+        if let Capacity::Rate(rate) = self.capacity {
+            return fail(
+                "capacity.rate",
+                &rate,
+                "no such key beside `quantum`: give `concurrency` or `adaptive`, for a rate does not tell who has the server",
+            );
+        }
+        Ok(())
+    }
+
+    fn validate_capacity(&self) -> Result<(), ConfigError> {
+        let requests = format!("a number of requests from 1 to {CONCURRENCY_MAX}");
+        let within = |key, value: u32| {
+            ensure(
+                key,
+                (1..=CONCURRENCY_MAX).contains(&value),
+                &value,
+                &requests,
+            )
+        };
+        match self.capacity {
+            Capacity::Rate(rate) => number("capacity.rate", rate, RATE_MIN, RATE_MAX)?,
+            Capacity::Concurrency(limit) => within("capacity.concurrency", limit)?,
+            Capacity::Adaptive { least, most } => {
+                within("capacity.adaptive.least", least)?;
+                within("capacity.adaptive.most", most)?;
+                let expected = format!("at least `least`, {least}");
+                ensure("capacity.adaptive.most", least <= most, &most, &expected)?;
+            }
+        }
+        match (self.burst, self.capacity) {
+            (Some(burst), Capacity::Rate(_)) => within("burst", burst),
+            (Some(burst), _) => fail("burst", &burst, "no such key without `capacity.rate`"),
+            (None, _) => Ok(()),
+        }
+    }
 }

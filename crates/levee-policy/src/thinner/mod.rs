@@ -8,14 +8,40 @@
 //!
 //! - *contender*: a request that waits to be admitted, after [`Output::Hold`].
 //! - *bid*: what a contender has paid so far, in the units of the mode; *price*: what an admitted one paid.
-//! - *in service*: from [`Output::Admit`] to [`Input::Done`].
+//! - *in service*: from [`Output::Admit`] to [`Input::Done`]. After [`Output::Abort`] too the front reports the latter.
+//!
+//! # A full house
+//!
+//! Nothing that a stranger sends makes more state than a contender, and there are at most [`Config::contenders`] of them. When so
+//! many wait and another comes, the lowest bid makes room, the oldest of equals, but none of the newest quarter. So a newcomer
+//! has the time of as many further arrivals to make its first payment, and one that has paid `b` loses its place only if three
+//! quarters of all places are held by contenders that have paid at least `b` each. In [`Mode::Queue`] the newcomer is refused.
 
+mod adaptive;
+mod bucket;
+mod capacity;
 mod config;
+mod contenders;
+mod heap;
+mod machine;
+mod meters;
+mod requests;
+mod stats;
+
+use alloc::boxed::Box;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::config::{CONTENDERS, Capacity, Config, Kind, Mode, PATIENCE, RETRY_AFTER};
-use crate::Span;
+pub use self::{
+    adaptive::AdaptiveLimit,
+    config::{
+        CONCURRENCY_MAX, CONTENDERS, CONTENDERS_MAX, Capacity, Config, Kind, Mode, PATIENCE,
+        RATE_MAX, RATE_MIN, RETRY_AFTER, SUSPENDED,
+    },
+    machine::{TRACKED_BEYOND, Thinner},
+    stats::{Done, Ignored, Refused, Stats},
+};
+use crate::{Identity, Span};
 
 /// Names a request between the front and the thinner. The front chooses it, unique among the requests that are neither refused
 /// nor done nor gone.
@@ -34,6 +60,9 @@ pub struct Arrival {
     pub paid: u64,
     /// Whether the front can let it wait. One that cannot is admitted now or refused.
     pub can_wait: bool,
+    /// To whom it is counted where fairness is measured, if that is known. No decision looks at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Identity>,
 }
 
 /// What the front reports.
@@ -49,7 +78,7 @@ pub enum Input {
         /// How much more, in the units of the mode: bytes, hashes, retries.
         units: u64,
     },
-    /// The client of a contender is gone.
+    /// The client of a contender is gone. For one that was admitted, be it suspended, report [`Self::Done`].
     Leave {
         /// Which.
         request: RequestKey,
@@ -62,7 +91,7 @@ pub enum Input {
         outcome: Outcome,
     },
     /// From now on with this configuration. Contenders and requests in service are kept.
-    Reconfigure(Config),
+    Reconfigure(Box<Config>),
 }
 
 /// How a request went at the server.
@@ -118,7 +147,7 @@ pub enum Output {
         /// What it paid for it.
         price: u64,
     },
-    /// Take a request from the server for good.
+    /// Take a request from the server for good, and report [`Input::Done`] once the server has let go of it.
     Abort {
         /// Which.
         request: RequestKey,
@@ -135,6 +164,6 @@ pub enum RefuseCause {
     Unpaid,
     /// It has waited as long as it may, and others paid more.
     Outbid,
-    /// So many contenders are waiting that there is no room for one more.
+    /// So many contenders are waiting that there is no room for one more, or for it.
     Crowded,
 }

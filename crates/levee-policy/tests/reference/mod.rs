@@ -7,7 +7,7 @@ use levee_policy::{
     Span, Time,
     selective::{
         Admit, Arrival, CallKey, CallState, Class, ClassId, Config, DropFactor, EvictCause,
-        Forward, Input, Kind, Output, RefuseCause, Strategy,
+        Forward, Input, Kind, Output, PhaseId, RefuseCause, Strategy,
     },
 };
 use rand_core::Rng;
@@ -283,6 +283,7 @@ impl Naive {
                     call.answered = Some(now);
                 }
             }
+            Input::Enter { .. } | Input::Progress { .. } => {}
             Input::Ended { call } => {
                 self.forget(*call);
                 self.held.retain(|held| held.key != *call);
@@ -390,6 +391,7 @@ impl Naive {
         self.outputs.push(Output::Evict {
             call: key,
             state,
+            phase: PhaseId::default(),
             age,
             forwarded,
             cause,

@@ -1,7 +1,7 @@
 //! The live configuration: the file that `levee run` takes.
 //!
 //! Three steps, each with its module. [`levee_config`] parses TOML and keeps the place of each key. `raw` gives every key its
-//! type and default. `check` turns that into [`SipSettings`] and refuses what cannot work, before a socket is opened. All
+//! type and default. `check` turns that into [`SipSettings`] and [`HttpSettings`] and refuses what cannot work, before a socket is opened. All
 //! of a file's problems are reported together, each with line, column, what was expected and what to do.
 //!
 //! docs/configuration.md describes every key.
@@ -22,6 +22,7 @@ use std::time::Duration;
 use levee_config::{Document, Place, Problem, Problems};
 use serde::{Deserialize, Serialize};
 
+use crate::http::settings::HttpSettings;
 use crate::sip::settings::SipSettings;
 
 /// Longest configuration file. A real one has a few kilobytes.
@@ -32,6 +33,8 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub struct LiveConfig {
     /// The SIP fronts.
     pub sip: Vec<SipSettings>,
+    /// The HTTP fronts.
+    pub http: Vec<HttpSettings>,
     /// The admin page, if there is one.
     pub admin: Option<AdminSettings>,
     /// What is logged, and how.

@@ -2,6 +2,8 @@
 //!
 //! The same types print the effective configuration, which reads back as itself.
 
+mod http;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,8 +11,13 @@ use std::time::Duration;
 use levee_policy::{Span, selective};
 use serde::{Deserialize, Serialize};
 
+pub(super) use self::http::{
+    RawAccessLog, RawConnections, RawForwarded, RawH2, RawHttp, RawHttpLimits, RawPayment,
+    RawTimeouts, RawTls,
+};
 use super::{AdminSettings, LogFormat, LogLevel, LogSettings};
-use crate::sip::settings::{RecordSettings, SessionSettings, SipLimits, Timers};
+use crate::recorder::RecordSettings;
+use crate::sip::settings::{SessionSettings, SipLimits, Timers};
 
 /// How long a stop waits for held calls, unless the file says otherwise. Below the 90 s after which systemd kills.
 const DRAIN: Span = Span::from_secs(60);
@@ -24,8 +31,10 @@ pub(super) struct Raw {
     pub(super) log: LogSettings,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) admin: Option<RawAdmin>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) sip: Vec<RawSip>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) http: Vec<RawHttp>,
 }
 
 fn drain() -> Span {
@@ -190,9 +199,9 @@ impl Default for RawSession {
     fn default() -> Self {
         let session = SessionSettings::default();
         RawSession {
-            expires: SpanOrOff(session.expires.map(span)),
+            expires: OrOff(session.expires.map(span)),
             min_se: span(session.min_se),
-            call_max: SpanOrOff(session.call_max.map(span)),
+            call_max: OrOff(session.call_max.map(span)),
         }
     }
 }
@@ -215,14 +224,19 @@ pub(super) fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.as_nanos())
 }
 
-/// A duration, or `"off"`.
+/// A value, or `"off"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SpanOrOff(pub(super) Option<Span>);
+pub(super) struct OrOff<T>(pub(super) Option<T>);
 
-impl Serialize for SpanOrOff {
+/// A duration, or `"off"`.
+pub(super) type SpanOrOff = OrOff<Span>;
+/// A number of bytes, or `"off"`.
+pub(super) type BytesOrOff = OrOff<Bytes>;
+
+impl<T: Serialize> Serialize for OrOff<T> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Some(span) => span.serialize(serializer),
+        match &self.0 {
+            Some(value) => value.serialize(serializer),
             None => serializer.serialize_str("off"),
         }
     }
@@ -232,11 +246,17 @@ impl<'de> Deserialize<'de> for SpanOrOff {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         if text == "off" {
-            return Ok(SpanOrOff(None));
+            return Ok(OrOff(None));
         }
         text.parse()
-            .map(|span| SpanOrOff(Some(span)))
+            .map(|span| OrOff(Some(span)))
             .map_err(serde::de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for BytesOrOff {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(BytesVisitor { off: true })
     }
 }
 
@@ -290,26 +310,39 @@ impl Serialize for Bytes {
 
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl serde::de::Visitor<'_> for Visitor {
-            type Value = Bytes;
+        let read: BytesOrOff = deserializer.deserialize_any(BytesVisitor { off: false })?;
+        read.0
+            .ok_or_else(|| serde::de::Error::custom("`off` is no number of bytes"))
+    }
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number of bytes, such as 65535 or \"64MiB\"")
-            }
+struct BytesVisitor {
+    /// Whether it may be `"off"`.
+    off: bool,
+}
 
-            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Bytes, E> {
-                let unexpected = serde::de::Unexpected::Signed(number);
-                u64::try_from(number)
-                    .map(Bytes)
-                    .map_err(|_| E::invalid_value(unexpected, &self))
-            }
+impl serde::de::Visitor<'_> for BytesVisitor {
+    type Value = BytesOrOff;
 
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Bytes, E> {
-                text.parse().map_err(E::custom)
-            }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let off = if self.off { ", or \"off\"" } else { "" };
+        write!(f, "a number of bytes, such as 65535 or \"64MiB\"{off}")
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<BytesOrOff, E> {
+        let unexpected = serde::de::Unexpected::Signed(number);
+        u64::try_from(number)
+            .map(|bytes| OrOff(Some(Bytes(bytes))))
+            .map_err(|_| E::invalid_value(unexpected, &self))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<BytesOrOff, E> {
+        if self.off && text == "off" {
+            return Ok(OrOff(None));
         }
-        deserializer.deserialize_any(Visitor)
+        text.parse()
+            .map(|bytes| OrOff(Some(bytes)))
+            .map_err(E::custom)
     }
 }
 

@@ -1,4 +1,7 @@
+use levee_policy::thinner;
+
 use super::*;
+use crate::http::settings as http;
 use crate::sip::settings::{Listen, SessionSettings, SipLimits, Timers};
 
 /// The least that runs.
@@ -9,7 +12,48 @@ capacity = 24
 defense = { kind = "seven", drop_factor = { mean_call = "2m" } }
 "#;
 
-const WHOLE: &str = include_str!("testdata/whole.toml");
+/// The least `[[http]]` that runs.
+const LEAST_HTTP: &str = r#"[[http]]
+listen = ["127.0.0.1:8000"]
+server = "127.0.0.1:8080"
+"#;
+
+/// The file with every key, and the certificates that it names.
+struct Whole {
+    text: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Whole {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["first", "second"] {
+            certificate(folder.path(), name);
+        }
+        let path = folder.path().display().to_string();
+        Whole {
+            text: include_str!("testdata/whole.toml").replace("{folder}", &path),
+            _folder: folder,
+        }
+    }
+
+    /// What is written, as the keys that TOML reads.
+    fn table(&self) -> toml::Table {
+        self.text.parse().unwrap()
+    }
+}
+
+/// Writes `NAME.pem` and `NAME.key`.
+fn certificate(folder: &Path, name: &str) {
+    let made = rcgen::generate_simple_self_signed([format!("{name}.example")]).unwrap();
+    let path = |end: &str| folder.join(format!("{name}.{end}"));
+    std::fs::write(path("pem"), made.cert.pem()).unwrap();
+    std::fs::write(path("key"), made.signing_key.serialize_pem()).unwrap();
+}
+
+fn effective(text: &str) -> toml::Table {
+    read(text).effective().parse().unwrap()
+}
 
 fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let addr = |text: &str| SocketAddr::new(text.parse().unwrap(), port);
@@ -50,7 +94,9 @@ fn the_least_file_gets_the_documented_defaults() {
 
 #[test]
 fn a_file_with_every_key_is_read_whole() {
-    let config = read(WHOLE);
+    let whole = Whole::new();
+    let config = read(&whole.text);
+    assert_eq!(config.warnings(), []);
     let front = &config.sip[0];
     assert_eq!(front.name, "office");
     assert_eq!(front.listen.len(), 2);
@@ -74,6 +120,75 @@ fn a_file_with_every_key_is_read_whole() {
             format: LogFormat::Json
         }
     );
+    let front = &config.http[0];
+    assert_eq!(
+        front.listen,
+        [
+            http::Listen::plain("127.0.0.1:8000".parse().unwrap()),
+            http::Listen::tls("127.0.0.1:8443".parse().unwrap())
+        ]
+    );
+    assert_eq!(front.server, "127.0.0.1:8081".parse().unwrap());
+    assert_eq!(front.tls.as_ref().unwrap().certificates.len(), 2);
+    let defense = front.defense.as_ref().unwrap();
+    assert_eq!(defense.mode, thinner::Mode::ProofOfWork);
+    assert_eq!(front.payment.bytes_per_second_max, Some(100_000_000));
+    let connections = front.connections.as_ref().unwrap();
+    assert_eq!(connections.capacity, 1_000);
+    assert_eq!(connections.record.as_ref().unwrap().files, 3);
+    assert_eq!(
+        front.forwarded.trusted[1],
+        "2001:db8::1/128".parse().unwrap()
+    );
+    assert_eq!(front.forwarded.proxy_protocol, http::ProxyProtocol::V2);
+    assert_eq!(front.limits.body_bytes_max, None);
+    assert_eq!(front.limits.h2.stream_window_bytes, 128 << 10);
+    assert_eq!(front.timeouts.tunnel, Duration::from_secs(1_800));
+}
+
+/// A value that is the default in the file with every key would not show that it is read.
+#[test]
+fn the_file_with_every_key_has_no_default_of_http() {
+    fn leaves(value: &toml::Value, path: &str, into: &mut BTreeMap<String, toml::Value>) {
+        match value {
+            toml::Value::Table(table) => {
+                for (name, child) in table {
+                    leaves(child, &format!("{path}.{name}"), into);
+                }
+            }
+            leaf => _ = into.insert(path.to_owned(), leaf.clone()),
+        }
+    }
+    let of = |table: &toml::Table| {
+        let mut all = BTreeMap::new();
+        leaves(&table["http"][0], "http", &mut all);
+        all
+    };
+    let (least, whole) = (of(&effective(LEAST_HTTP)), of(&Whole::new().table()));
+    // Both are false: only one may be true, and a recording wants neither.
+    let may = ["http.bypass", "http.dry_run"];
+    for (key, default) in least {
+        assert!(
+            may.contains(&key.as_str()) || whole.get(&key) != Some(&default),
+            "{key} = {default}"
+        );
+    }
+}
+
+#[test]
+fn the_least_http_front_gets_the_documented_defaults() {
+    let config = read(LEAST_HTTP);
+    let front = &config.http[0];
+    let expect = HttpSettings::new("http", front.listen.clone(), front.server);
+    assert_eq!(format!("{front:?}"), format!("{expect:?}"));
+    let keys: Vec<_> = warned(&config);
+    assert_eq!(keys, ["http[0]"]);
+    assert!(config.sip.is_empty());
+}
+
+fn warned(config: &LiveConfig) -> Vec<&str> {
+    let warnings = config.warnings().iter();
+    warnings.map(|warning| warning.place.key.as_str()).collect()
 }
 
 /// A key that the file with every key leaves out would be a key that no test reads.
@@ -92,22 +207,11 @@ fn the_file_with_every_key_has_every_key() {
             }
         }
     }
+    let whole = Whole::new();
     let mut written = std::collections::BTreeSet::new();
-    keys(
-        &WHOLE.parse::<toml::Table>().unwrap().into(),
-        "",
-        &mut written,
-    );
+    keys(&whole.table().into(), "", &mut written);
     let mut known = std::collections::BTreeSet::new();
-    keys(
-        &read(WHOLE)
-            .effective()
-            .parse::<toml::Table>()
-            .unwrap()
-            .into(),
-        "",
-        &mut known,
-    );
+    keys(&effective(&whole.text).into(), "", &mut known);
     let missing: Vec<_> = known.difference(&written).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
@@ -116,9 +220,14 @@ fn the_file_with_every_key_has_every_key() {
 #[test]
 fn the_document_has_every_key_with_its_default() {
     let document = include_str!("../../../../docs/configuration.md");
-    let least = format!("admin.listen = \"127.0.0.1:0\"\n{LEAST}record.path = \"a\"\n");
-    let effective = read(&least).effective().parse::<toml::Table>().unwrap();
-    let sip = effective["sip"][0].as_table().unwrap();
+    let http = format!(
+        "{LEAST_HTTP}record.path = \"b\"\naccess_log.path = \"c\"\nconnections = {{ capacity = 1, defense.kind = \"seven\" }}\n\
+         defense = {{ kind = \"thinner\", capacity.rate = 1.0 }}\n"
+    );
+    let least = format!("admin.listen = \"127.0.0.1:0\"\n{LEAST}record.path = \"a\"\n{http}");
+    let whole = Whole::new();
+    let effective_least = effective(&least);
+    let front = |kind: &str| effective_least[kind][0].as_table();
     let mut section = "";
     let mut compared = std::collections::BTreeSet::new();
     for line in document.lines() {
@@ -137,19 +246,19 @@ fn the_document_has_every_key_with_its_default() {
             continue;
         };
         let mut table = match section {
-            "Top level" => Some(&effective),
-            "`[log]`" => effective["log"].as_table(),
-            "`[admin]`" => effective["admin"].as_table(),
-            "`[[sip]]`" => Some(sip),
+            "Top level" => Some(&effective_least),
             // Of lists, each entry has its own defaults.
             "`[[sip.class]]`" => None,
-            other => {
-                let name = other
-                    .trim_matches('`')
-                    .trim_start_matches("[sip.")
-                    .trim_end_matches(']');
-                sip.get(name).and_then(toml::Value::as_table)
-            }
+            other => other
+                .trim_matches(['`', '[', ']'])
+                .split('.')
+                .enumerate()
+                .try_fold(&effective_least, |table, (depth, name)| {
+                    match (depth, table.get(name)?) {
+                        (0, toml::Value::Array(_)) => front(name),
+                        (_, inner) => inner.as_table(),
+                    }
+                }),
         };
         let mut name = key.as_str();
         if let Some((outer, inner)) = key.split_once('.') {
@@ -177,6 +286,14 @@ fn the_document_has_every_key_with_its_default() {
         ("`[sip.timers]`", 4),
         ("`[sip.session]`", 3),
         ("`[sip.defense]`", 10),
+        ("`[[http]]`", 6),
+        ("`[http.defense]`", 5),
+        ("`[http.payment]`", 2),
+        ("`[http.forwarded]`", 2),
+        ("`[http.access_log]`", 1),
+        ("`[http.timeouts]`", 12),
+        ("`[http.limits]`", 9),
+        ("`[http.limits.h2]`", 10),
     ] {
         assert_eq!(
             compared.iter().filter(|(at, _)| at == section).count(),
@@ -185,14 +302,7 @@ fn the_document_has_every_key_with_its_default() {
         );
     }
     let mut names = std::collections::BTreeSet::new();
-    collect_names(
-        &read(WHOLE)
-            .effective()
-            .parse::<toml::Table>()
-            .unwrap()
-            .into(),
-        &mut names,
-    );
+    collect_names(&effective(&whole.text).into(), &mut names);
     for name in names {
         let told = [
             format!("`{name}`"),
@@ -225,11 +335,13 @@ fn collect_names(value: &toml::Value, into: &mut std::collections::BTreeSet<Stri
 
 #[test]
 fn the_effective_configuration_reads_back_as_itself() {
-    for text in [LEAST, WHOLE] {
+    let whole = Whole::new();
+    for text in [LEAST, LEAST_HTTP, &whole.text] {
         let first = read(text);
         let again = read(&first.effective());
         assert_eq!(again.effective(), first.effective());
         assert_eq!(format!("{:?}", again.sip), format!("{:?}", first.sip));
+        assert_eq!(format!("{:?}", again.http), format!("{:?}", first.http));
     }
 }
 
@@ -520,10 +632,12 @@ fn fronts_may_not_share_a_name_a_port_or_a_recording() {
 
 #[test]
 fn a_file_without_a_front_is_refused() {
-    for text in ["", "sip = []", "drain = \"1s\""] {
+    for text in ["", "sip = []", "http = []", "drain = \"1s\""] {
         let problems = parse(text).unwrap_err();
         assert!(
-            problems.to_string().contains("1 to 64 tables `[[sip]]`"),
+            problems
+                .to_string()
+                .contains("1 to 64 tables `[[sip]]` and `[[http]]`"),
             "{problems}"
         );
     }

@@ -33,7 +33,8 @@ use rand_core::Rng as _;
 use serde::Serialize;
 
 use self::lives::Lives;
-use super::format::{Header, Line};
+use super::format::Line;
+use super::machine::Header;
 use super::policy_rng;
 use super::replay::{End, Entries, ReplayError};
 
@@ -224,7 +225,8 @@ impl History {
     ///
     /// It cannot be read, is no recording, or has more calls than are held in memory.
     pub fn read(reader: impl BufRead) -> Result<Self, ReplayError> {
-        let (mut entries, header) = Entries::open(reader)?;
+        let mut entries = Entries::open(reader)?;
+        let header = entries.header::<Selective>()?;
         let mut history = Self {
             header,
             last: Time::ZERO,
@@ -234,7 +236,7 @@ impl History {
             lives: Lives::default(),
         };
         let mut live: BTreeMap<CallKey, usize> = BTreeMap::new();
-        while let Some(line) = entries.next()? {
+        while let Some(line) = entries.next::<Selective>()? {
             match line {
                 Line::Input(at, input) => {
                     history.last = at;
@@ -242,6 +244,14 @@ impl History {
                         return Err(ReplayError::Line {
                             line: entries.number,
                             message: format!("more than {CALLS_MAX} calls"),
+                        });
+                    }
+                    if matches!(input, Input::Enter { .. } | Input::Progress { .. }) {
+                        return Err(ReplayError::Line {
+                            line: entries.number,
+                            message: "phases of a connection, whose course under another defence \
+                                      is not known: replay it through its own"
+                                .to_owned(),
                         });
                     }
                     history.input(at, &input, &mut live);
@@ -290,6 +300,8 @@ impl History {
                 }
             }
             Input::Reconfigure { .. } => self.reconfigured += 1,
+            // Refused above.
+            Input::Enter { .. } | Input::Progress { .. } => {}
         }
     }
 
@@ -611,6 +623,7 @@ impl<'h> World<'h> {
                     age,
                     forwarded,
                     cause,
+                    ..
                 } => {
                     let index = call.0 as usize;
                     self.decide(index, Fate::Evicted { state, age, cause });

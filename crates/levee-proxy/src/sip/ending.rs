@@ -72,6 +72,7 @@ impl Front {
                 age,
                 forwarded,
                 cause,
+                ..
             } => {
                 let (name, reason) = match cause {
                     EvictCause::Displaced { .. } => ("displaced", DISPLACED),

@@ -40,7 +40,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) use addresses::source_of;
 pub use addresses::{ConnId, Flow, PortId, Zone};
-pub use snapshot::{Histogram, Snapshot};
+pub use snapshot::Snapshot;
 
 use self::front::Front;
 use self::settings::{Listen, SipSettings};

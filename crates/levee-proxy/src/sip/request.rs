@@ -351,6 +351,7 @@ impl Front {
         let arrival = Arrival {
             call: CallKey(call),
             class: self.classes.class(msg, &parts.uri, source),
+            phase: selective::PhaseId::default(),
             caller: self.classes.caller(msg, parts),
             source: Some(self.classes.source(source)),
         };

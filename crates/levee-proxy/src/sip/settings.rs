@@ -6,13 +6,14 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use levee_policy::selective;
 use serde::Serialize;
+
+use crate::recorder::RecordSettings;
 
 /// How SIP messages travel (RFC 3261 section 18). TLS and WebSocket will be further variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -277,24 +278,6 @@ pub struct ClassRule {
     pub source: Vec<IpNet>,
     /// Resource-Priority values (RFC 4412), honoured only from `source`.
     pub priority: Vec<String>,
-}
-
-/// Where the inputs and verdicts of the defence are written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordSettings {
-    /// The file; see [`crate::recorder`] for the names that follow it.
-    pub path: PathBuf,
-    /// Most bytes in one file.
-    pub bytes_max: u64,
-    /// Most files kept.
-    pub files: u32,
-}
-
-impl RecordSettings {
-    /// Default of [`RecordSettings::bytes_max`]: about 300,000 arrivals.
-    pub const BYTES_MAX_DEFAULT: u64 = 64 * 1024 * 1024;
-    /// Default of [`RecordSettings::files`].
-    pub const FILES_DEFAULT: u32 = 4;
 }
 
 #[cfg(test)]

@@ -5,40 +5,7 @@ use std::collections::BTreeMap;
 use levee_policy::selective;
 use serde::Serialize;
 
-/// Upper bounds of the latency buckets, in microseconds: a hop costs tens of them, a stall thousands.
-const LATENCY_BOUNDS_US: [u64; 12] = [
-    5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 100_000,
-];
-
-/// A histogram of times.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Histogram {
-    /// Upper bounds in microseconds, ascending.
-    pub bounds_us: Vec<u64>,
-    /// How many fell at or below each bound and above the one before; one more for those above all.
-    pub counts: Vec<u64>,
-    /// Sum in microseconds.
-    pub sum_us: u64,
-}
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Self {
-            bounds_us: LATENCY_BOUNDS_US.to_vec(),
-            counts: vec![0; LATENCY_BOUNDS_US.len() + 1],
-            sum_us: 0,
-        }
-    }
-}
-
-impl Histogram {
-    /// Notes a time.
-    pub fn note(&mut self, us: u64) {
-        let at = self.bounds_us.partition_point(|b| *b < us);
-        self.counts[at] += 1;
-        self.sum_us = self.sum_us.saturating_add(us);
-    }
-}
+use crate::histogram::Histogram;
 
 /// Counters that grow and gauges of now.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use levee_policy::selective::{Config, Kind};
 use levee_proxy::recorder;
-use levee_proxy::sip::settings::{Listen, RecordSettings, SipSettings, Transport};
+use levee_proxy::recorder::RecordSettings;
+use levee_proxy::sip::settings::{Listen, SipSettings, Transport};
 use levee_proxy::sip::{ReloadError, Running, StartError, start};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};

@@ -1,8 +1,8 @@
 //! What must hold whatever comes in whatever order.
 
 use levee_policy::selective::Config;
+use levee_proxy::recorder::RecordSettings;
 use levee_proxy::sip::front::Event;
-use levee_proxy::sip::settings::RecordSettings;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

@@ -94,3 +94,13 @@ impl Rerun for http::Http {
         Self::end(self)
     }
 }
+
+impl Rerun for thinner::SpeakUp {
+    fn restart(&mut self, run: u64) {
+        Self::restart(self, run);
+    }
+
+    fn end(&self) -> Time {
+        Self::end(self)
+    }
+}

@@ -109,7 +109,9 @@ pub(super) fn of_tables(
     };
     let kind = match attack.map(|a| a.kind) {
         // No attacker comes: any kind will do.
-        None | Some(AttackKind::CoordinatedCall | AttackKind::Connect) => http::AttackKind::Connect,
+        None | Some(AttackKind::CoordinatedCall | AttackKind::Flood | AttackKind::Connect) => {
+            http::AttackKind::Connect
+        }
         Some(AttackKind::Slowloris) => http::AttackKind::Slowloris(drip),
         Some(AttackKind::SlowPost) => http::AttackKind::SlowPost(drip),
         Some(AttackKind::SlowRead) => http::AttackKind::SlowRead(drip),

@@ -12,6 +12,7 @@ mod raw;
 mod read;
 #[cfg(test)]
 mod tests;
+mod thinner;
 
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ pub use questions::{
     Asked, BATCHES, CONFIDENCE, Check, INDIFFERENCE, Method, NextStep, Precision, Query, Runs,
     Sprt, Steady,
 };
+pub use thinner::Thinner;
 
 /// A checked scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +63,7 @@ pub struct Point {
 pub struct Setup {
     /// The protected server.
     pub service: Service,
-    /// `None` leaves the server alone with its callers.
+    /// `None` leaves the server alone with its callers. That of a thinner is in `thinner`.
     pub defense: Option<Config>,
     /// The honest callers.
     pub honest: Honest,
@@ -71,8 +73,11 @@ pub struct Setup {
     pub run: Run,
     /// What the model alone is told.
     pub model: ModelSettings,
-    /// What only a service of [`ServiceKind::Http`] has.
+    /// What only a service of [`ServiceKind::Http`] with places has.
     pub http: Option<Http>,
+    /// What only a service of [`ServiceKind::Http`] with a rate has: the thinner's. Then `http` and `defense` are `None`, and
+    /// `service`, `honest` and `attack` say the same in the words of other services.
+    pub thinner: Option<Thinner>,
 }
 
 /// The `[service]` table.
@@ -130,6 +135,8 @@ pub enum AttackKind {
     SlowRead,
     /// HTTP: requests as honest clients send them.
     GetFlood,
+    /// HTTP: more requests than the server can take, from clients that pay as honest ones do.
+    Flood,
 }
 
 impl AttackKind {
@@ -138,9 +145,12 @@ impl AttackKind {
     pub fn service(self) -> ServiceKind {
         match self {
             Self::CoordinatedCall => ServiceKind::Sip,
-            Self::Connect | Self::Slowloris | Self::SlowPost | Self::SlowRead | Self::GetFlood => {
-                ServiceKind::Http
-            }
+            Self::Connect
+            | Self::Slowloris
+            | Self::SlowPost
+            | Self::SlowRead
+            | Self::GetFlood
+            | Self::Flood => ServiceKind::Http,
         }
     }
 }
@@ -290,7 +300,7 @@ impl Setup {
         }
     }
 
-    /// The same with [`Run::scale`] in all its times and rates but those of [`Http`], which no real run knows yet.
+    /// The same with [`Run::scale`] in all its times and rates but those of [`Http`].
     #[must_use]
     pub fn on_the_wall_clock(&self) -> Self {
         let scale = self.run.scale;
@@ -323,6 +333,9 @@ impl Setup {
         }
         if let Some(defense) = &mut setup.defense {
             scale_defense(defense, scale);
+        }
+        if let Some(own) = &mut setup.thinner {
+            own.scale(scale);
         }
         setup
     }

@@ -42,14 +42,25 @@ pub(super) struct RawService {
     pub(super) segment: Option<u32>,
 }
 
-/// A `[[lane]]`.
-#[derive(Clone, Debug, Default, serde::Deserialize)]
+/// A `[[lane]]`, whose defence is a `D`.
+#[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RawLane {
+pub(super) struct RawLane<D = Config> {
     pub(super) name: Option<String>,
-    pub(super) defense: Option<Config>,
+    pub(super) defense: Option<D>,
     pub(super) timeouts: Option<RawTimeouts>,
     pub(super) in_call: Option<RawInCall>,
+}
+
+impl<D> RawLane<D> {
+    pub(super) fn undefended() -> Self {
+        Self {
+            name: None,
+            defense: None,
+            timeouts: None,
+            in_call: None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, serde::Deserialize)]

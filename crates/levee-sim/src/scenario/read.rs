@@ -18,13 +18,13 @@ use super::raw::{
 };
 use super::{
     AtValue, Attack, Attackers, Honest, ModelSettings, Point, Run, Scenario, Service, ServiceKind,
-    Setup, http, lane_name, questions,
+    Setup, http, lane_name, questions, thinner,
 };
 use crate::model::sip::Quirks;
 use crate::schedule::Durations;
 
 /// Most calls that one run plans.
-const CALLS_MAX: f64 = 5e6;
+pub(super) const CALLS_MAX: f64 = 5e6;
 /// Most combinations of a scenario.
 const POINTS_MAX: usize = 10_000;
 /// Most attackers of a fixed number, so that a real run has room for all of their calls at once.
@@ -39,10 +39,10 @@ pub(super) type ReadFile<'r> = &'r dyn Fn(&str) -> std::io::Result<String>;
 const LISTS_OF_DEFENSE: &[&str] = &["class"];
 const LISTS_OF_LANE: &[&str] = &["name", "defense.class"];
 /// All points are run by one model.
-const LISTS_OF_SERVICE: &[&str] = &["kind"];
+pub(super) const LISTS_OF_SERVICE: &[&str] = &["kind"];
 const LISTS_OF_MODEL: &[&str] = &["quirks"];
 /// One seed makes all points comparable: `repeat` and a check take those after it.
-const LISTS_OF_RUN: &[&str] = &["seed"];
+pub(super) const LISTS_OF_RUN: &[&str] = &["seed"];
 
 pub(super) fn scenario(file: &str, text: &str, read: ReadFile<'_>) -> Result<Scenario, Problems> {
     let document = Document::parse(file, text)?;
@@ -51,10 +51,15 @@ pub(super) fn scenario(file: &str, text: &str, read: ReadFile<'_>) -> Result<Sce
         document: &document,
         read,
         kind: ServiceKind::Sip,
+        thins: document.has("service.rate"),
         files: BTreeMap::new(),
         loads: BTreeMap::new(),
         problems: Vec::new(),
     };
+    // A server whose capacity is a rate is the thinner's; all of its tables are others.
+    if reader.thins {
+        return thinner::scenario(reader);
+    }
     // Table by table: one that is refused does not make another look as if it were missing.
     let service = reader.table("service", LISTS_OF_SERVICE, Reader::service)?;
     if let Some(first) = service.first() {
@@ -68,29 +73,18 @@ pub(super) fn scenario(file: &str, text: &str, read: ReadFile<'_>) -> Result<Sce
         model: reader.table("model", LISTS_OF_MODEL, Reader::model)?,
         lanes: reader.lanes()?,
     };
-    let (check, queries) = questions::read(&document, read)?;
-    reader.first_problem()?;
-    let (points, lanes) = reader.points(&tables)?;
-    reader.first_problem()?;
-    let seed = points.first().map_or(1, |point| point.setup.run.seed);
-    Ok(Scenario {
-        points,
-        lanes,
-        seed,
-        check,
-        queries,
-    })
+    reader.finish(|reader| reader.points(&tables))
 }
 
 /// One reading of a table.
-struct Choice<'d, 't, T> {
-    value: T,
-    at: Vec<(String, AtValue)>,
-    variant: Variant<'d, 't>,
+pub(super) struct Choice<'d, 't, T> {
+    pub(super) value: T,
+    pub(super) at: Vec<(String, AtValue)>,
+    pub(super) variant: Variant<'d, 't>,
 }
 
 /// All readings of a table.
-type Choices<'d, 't, T> = Vec<Choice<'d, 't, T>>;
+pub(super) type Choices<'d, 't, T> = Vec<Choice<'d, 't, T>>;
 
 /// All readings of all tables.
 struct Swept<'d, 't> {
@@ -99,18 +93,30 @@ struct Swept<'d, 't> {
     attack: Choices<'d, 't, Option<RawAttackers>>,
     run: Choices<'d, 't, Run>,
     model: Choices<'d, 't, ModelSettings>,
-    lanes: Vec<LaneChoice<'d, 't>>,
+    lanes: Vec<LaneChoice<'d, 't, Config>>,
 }
 
-/// One reading of one lane.
-struct LaneChoice<'d, 't> {
-    name: String,
-    raw: RawLane,
-    at: Vec<(String, AtValue)>,
+/// One reading of one lane, whose defence is a `D`.
+pub(super) struct LaneChoice<'d, 't, D> {
+    pub(super) name: String,
+    pub(super) raw: RawLane<D>,
+    pub(super) at: Vec<(String, AtValue)>,
     /// `None` for the lane of a scenario without any.
-    variant: Option<Variant<'d, 't>>,
+    pub(super) variant: Option<Variant<'d, 't>>,
     /// Where in the variant the defence is: `defense.`, or nothing for the table `[defense]`.
-    prefix: &'static str,
+    pub(super) prefix: &'static str,
+}
+
+/// What stands in a `[defense]` table.
+pub(super) trait Defense: DeserializeOwned + Clone + 'static {
+    /// How a lane is called that has no name in the file.
+    fn lane_name(defense: Option<&Self>) -> String;
+}
+
+impl Defense for Config {
+    fn lane_name(defense: Option<&Self>) -> String {
+        lane_name(defense)
+    }
 }
 
 /// `[honest]`, before the rate is known.
@@ -127,11 +133,13 @@ struct RawAttackers {
 }
 
 /// Turns what was read into a scenario, and collects what is wrong with it.
-struct Reader<'d, 't> {
-    document: &'d Document<'t>,
+pub(super) struct Reader<'d, 't> {
+    pub(super) document: &'d Document<'t>,
     read: ReadFile<'d>,
     /// What is served, once that is read.
     kind: ServiceKind,
+    /// Whether it is the thinner's server, which has a rate.
+    pub(super) thins: bool,
     /// Files of durations that have been read: each once, however many variants name it.
     files: BTreeMap<String, Result<Durations, FileError>>,
     /// Loads by Erlang's formula, of a capacity and the bits of a blocking: not searched for again at each point.
@@ -140,8 +148,27 @@ struct Reader<'d, 't> {
 }
 
 impl<'d, 't> Reader<'d, 't> {
+    /// The whole scenario, once its tables are read: `points` makes all combinations, and says how many lanes each has.
+    pub(super) fn finish(
+        mut self,
+        points: impl FnOnce(&mut Self) -> Result<(Vec<Point>, usize), Problems>,
+    ) -> Result<Scenario, Problems> {
+        let (check, queries) = questions::read(self.document, self.read)?;
+        self.first_problem()?;
+        let (points, lanes) = points(&mut self)?;
+        self.first_problem()?;
+        let seed = points.first().map_or(1, |point| point.setup.run.seed);
+        Ok(Scenario {
+            points,
+            lanes,
+            seed,
+            check,
+            queries,
+        })
+    }
+
     /// One at a time: later ones are often a consequence of the first.
-    fn first_problem(&mut self) -> Result<(), Problems> {
+    pub(super) fn first_problem(&mut self) -> Result<(), Problems> {
         match std::mem::take(&mut self.problems).into_iter().next() {
             None => Ok(()),
             Some(first) => Err(first.into()),
@@ -149,7 +176,7 @@ impl<'d, 't> Reader<'d, 't> {
     }
 
     /// Reads and checks each variant of the table `key`.
-    fn table<R: DeserializeOwned, T>(
+    pub(super) fn table<R: DeserializeOwned, T>(
         &mut self,
         key: &str,
         lists: &[&str],
@@ -177,7 +204,7 @@ impl<'d, 't> Reader<'d, 't> {
     }
 
     /// As [`Self::table`]; a single `None` if there is no such table.
-    fn table_if_any<R: DeserializeOwned, T>(
+    pub(super) fn table_if_any<R: DeserializeOwned, T>(
         &mut self,
         key: &str,
         lists: &[&str],
@@ -197,7 +224,7 @@ impl<'d, 't> Reader<'d, 't> {
         Ok(variants.into_iter().map(none).collect())
     }
 
-    fn refuse(
+    pub(super) fn refuse(
         &mut self,
         at: &Variant<'d, 't>,
         key: &str,
@@ -209,7 +236,7 @@ impl<'d, 't> Reader<'d, 't> {
     }
 
     /// Refuses a number outside `low..=high`.
-    fn range(
+    pub(super) fn range(
         &mut self,
         at: &Variant<'d, 't>,
         key: &str,
@@ -238,6 +265,21 @@ impl<'d, 't> Reader<'d, 't> {
                 format!("`{key}` for a service of kind {own}"),
                 "only keys that this kind has",
                 &format!("take it out, or write service.kind = \"{other}\""),
+            );
+        }
+    }
+
+    /// Refuses keys of a lane that its model has no use for.
+    fn lane_keys(&mut self, at: &Variant<'d, 't>) {
+        if !self.thins {
+            self.keys_of(ServiceKind::Http, at, http::OF_LANE);
+        } else if let Some(key) = http::misplaced(at, http::OF_LANE) {
+            self.refuse(
+                at,
+                key,
+                format!("`{key}` before a server that has a `rate`"),
+                "`name` and `defense`",
+                "take it out, or give the server places: service.capacity in the place of service.rate",
             );
         }
     }
@@ -417,7 +459,7 @@ impl<'d, 't> Reader<'d, 't> {
         })
     }
 
-    fn run(&mut self, at: &Variant<'d, 't>, raw: &RawRun) -> Option<Run> {
+    pub(super) fn run(&mut self, at: &Variant<'d, 't>, raw: &RawRun) -> Option<Run> {
         self.keys_of(ServiceKind::Sip, at, http::RUN_OF_SIP);
         let run = Run {
             time: std(raw.time),
@@ -467,7 +509,7 @@ impl<'d, 't> Reader<'d, 't> {
     }
 
     /// Each defence: those of `[defense]`, or of each `[[lane]]`.
-    fn lanes(&mut self) -> Result<Vec<LaneChoice<'d, 't>>, Problems> {
+    pub(super) fn lanes<D: Defense>(&mut self) -> Result<Vec<LaneChoice<'d, 't, D>>, Problems> {
         let mut lanes = Vec::new();
         if self.document.has("defense") {
             if self.document.has("lane") {
@@ -478,13 +520,13 @@ impl<'d, 't> Reader<'d, 't> {
                     "write this table as [lane.defense] of a [[lane]]",
                 ));
             }
-            let same = |_: &mut Self, _: &Variant<'d, 't>, config: &Config| Some(config.clone());
+            let same = |_: &mut Self, _: &Variant<'d, 't>, defense: &D| Some(defense.clone());
             let choices = self.table("defense", LISTS_OF_DEFENSE, same)?;
             lanes.extend(choices.into_iter().map(|choice| LaneChoice {
-                name: lane_name(Some(&choice.value)),
+                name: D::lane_name(Some(&choice.value)),
                 raw: RawLane {
                     defense: Some(choice.value),
-                    ..RawLane::default()
+                    ..RawLane::undefended()
                 },
                 at: choice.at,
                 variant: Some(choice.variant),
@@ -496,7 +538,7 @@ impl<'d, 't> Reader<'d, 't> {
         }
         for i in 0..self.document.len("lane") {
             let more = self.lane(i)?;
-            let taken = |lane: &LaneChoice<'_, '_>| lanes.iter().any(|l| l.name == lane.name);
+            let taken = |lane: &LaneChoice<'_, '_, D>| lanes.iter().any(|l| l.name == lane.name);
             if let Some(second) = more.iter().find(|lane| taken(lane)) {
                 self.problems.push(self.document.problem(
                     &format!("lane[{i}].name"),
@@ -509,8 +551,8 @@ impl<'d, 't> Reader<'d, 't> {
         }
         if lanes.is_empty() {
             lanes.push(LaneChoice {
-                name: lane_name(None),
-                raw: RawLane::default(),
+                name: D::lane_name(None),
+                raw: RawLane::undefended(),
                 at: Vec::new(),
                 variant: None,
                 prefix: "",
@@ -520,13 +562,13 @@ impl<'d, 't> Reader<'d, 't> {
     }
 
     /// Each reading of one `[[lane]]`.
-    fn lane(&mut self, index: usize) -> Result<Vec<LaneChoice<'d, 't>>, Problems> {
-        let same = |reader: &mut Self, at: &Variant<'d, 't>, lane: &RawLane| {
-            reader.keys_of(ServiceKind::Http, at, http::OF_LANE);
+    fn lane<D: Defense>(&mut self, index: usize) -> Result<Vec<LaneChoice<'d, 't, D>>, Problems> {
+        let same = |reader: &mut Self, at: &Variant<'d, 't>, lane: &RawLane<D>| {
+            reader.lane_keys(at);
             Some(lane.clone())
         };
         let choices = self.table(&format!("lane[{index}]"), LISTS_OF_LANE, same)?;
-        let lane = |choice: Choice<'d, 't, RawLane>| {
+        let lane = |choice: Choice<'d, 't, RawLane<D>>| {
             // What is swept in the defence has the name that it has in a table of its own.
             let at = choice.variant.at().map(|(key, value)| {
                 let of_defense = key.split('.').next() == Some("defense");
@@ -535,7 +577,7 @@ impl<'d, 't> Reader<'d, 't> {
             });
             let (at, raw) = (at.collect(), choice.value);
             LaneChoice {
-                name: (raw.name.clone()).unwrap_or_else(|| lane_name(raw.defense.as_ref())),
+                name: (raw.name.clone()).unwrap_or_else(|| D::lane_name(raw.defense.as_ref())),
                 raw,
                 at,
                 variant: Some(choice.variant),
@@ -576,23 +618,7 @@ impl<'d, 't> Reader<'d, 't> {
             ("run", run.len()),
             ("model", model.len()),
         ];
-        // The table that comes first in the file changes slowest.
-        let place = |key: &str| {
-            let place = self.document.place(key);
-            (place.line, place.column)
-        };
-        counts.sort_by_key(|(key, _)| place(key));
-        let product = |total: usize, (_, count): &(&str, usize)| total.saturating_mul(*count);
-        let total = counts.iter().fold(1, product);
-        if total.saturating_mul(lanes.len()) > POINTS_MAX {
-            let problem = self.document.problem(
-                "",
-                format!("{} combinations", total.saturating_mul(lanes.len())),
-                format!("at most {POINTS_MAX}"),
-                "shorten the lists, or split the scenario",
-            );
-            return Err(problem.into());
-        }
+        let total = self.combinations(&mut counts, lanes.len())?;
         let mut points = Vec::with_capacity(total * lanes.len());
         for n in 0..total {
             let digits = digits(n, &counts);
@@ -613,11 +639,7 @@ impl<'d, 't> Reader<'d, 't> {
                 ("run", &run.at),
                 ("model", &model.at),
             ];
-            let in_order = counts.iter().flat_map(|(key, _)| {
-                let own = parts.iter().filter(move |(part, _)| part == key);
-                own.flat_map(|(_, at)| at.iter().cloned())
-            });
-            let at: Vec<_> = in_order.collect();
+            let at = in_order(&counts, &parts);
             let RawService { kind, capacity, .. } = service.value;
             let rate = self.rate(&honest.value, capacity);
             let callers = callers(rate, &honest.value, attack.value.as_ref());
@@ -631,6 +653,7 @@ impl<'d, 't> Reader<'d, 't> {
                 run: run.value,
                 model: model.value.clone(),
                 http: (kind == ServiceKind::Http).then(http),
+                thinner: None,
             };
             self.check_size(&setup, honest, attack);
             for lane in lanes {
@@ -662,9 +685,35 @@ impl<'d, 't> Reader<'d, 't> {
         Ok((points, lanes.len()))
     }
 
+    /// Brings tables into the order in which they change, the first of the file slowest. Returns the number of combinations
+    /// without the lanes.
+    pub(super) fn combinations(
+        &self,
+        counts: &mut [(&str, usize)],
+        lanes: usize,
+    ) -> Result<usize, Problems> {
+        let place = |key: &str| {
+            let place = self.document.place(key);
+            (place.line, place.column)
+        };
+        counts.sort_by_key(|(key, _)| place(key));
+        let product = |total: usize, (_, count): &(&str, usize)| total.saturating_mul(*count);
+        let total = counts.iter().fold(1, product);
+        if total.saturating_mul(lanes) > POINTS_MAX {
+            let problem = self.document.problem(
+                "",
+                format!("{} combinations", total.saturating_mul(lanes)),
+                format!("at most {POINTS_MAX}"),
+                "shorten the lists, or split the scenario",
+            );
+            return Err(problem.into());
+        }
+        Ok(total)
+    }
+
     fn check_defenses(
         &mut self,
-        lanes: &[LaneChoice<'d, 't>],
+        lanes: &[LaneChoice<'d, 't, Config>],
         services: &Choices<'d, 't, RawService>,
     ) {
         for lane in lanes {
@@ -708,8 +757,18 @@ impl<'d, 't> Reader<'d, 't> {
     }
 }
 
+/// What is swept in all tables, in their order.
+pub(super) fn in_order(
+    counts: &[(&str, usize)],
+    parts: &[(&str, &Vec<(String, AtValue)>)],
+) -> Vec<(String, AtValue)> {
+    let of = |(key, _): &(&str, usize)| parts.iter().find(|(part, _)| part == key);
+    let in_order = counts.iter().filter_map(of);
+    in_order.flat_map(|(_, at)| at.iter().cloned()).collect()
+}
+
 /// The index of each table in the `n`-th combination; the last table changes fastest.
-fn digits<'k>(mut n: usize, counts: &[(&'k str, usize)]) -> BTreeMap<&'k str, usize> {
+pub(super) fn digits<'k>(mut n: usize, counts: &[(&'k str, usize)]) -> BTreeMap<&'k str, usize> {
     let mut digits = BTreeMap::new();
     for &(key, count) in counts.iter().rev() {
         digits.insert(key, n % count.max(1));

@@ -34,6 +34,11 @@ pub enum TaskError {
         "[model] asks for a reading of the paper that sets the round itself, or for quirks of the released model: take the table out; only the corrected model is tuned"
     )]
     Preset,
+    /// There is no table of connections whose policy could be tuned.
+    #[error(
+        "service.rate makes it a scenario of the thinner, which has nothing to tune: only defences of kind \"seven\" are tuned; `levee check` compares the thinner's modes"
+    )]
+    Thinner,
     /// There is nobody to serve.
     #[error(
         "no point has an honest call, and so none has an availability: put attack.share below 1"
@@ -57,6 +62,10 @@ impl Task {
         };
         if !scenario.points.iter().all(plain) {
             return Err(TaskError::Preset);
+        }
+        let thins = |point: &Point| point.setup.thinner.is_some();
+        if scenario.points.iter().any(thins) {
+            return Err(TaskError::Thinner);
         }
         let lanes = scenario.points.get(..scenario.lanes).unwrap_or_default();
         let seven = |point: &Point| {

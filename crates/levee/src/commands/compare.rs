@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
-use levee_lab::lane::LaneResult;
+use anyhow::Result;
 use levee_lab::real::RealRuns;
 use levee_lab::runner;
-use levee_sim::scenario::{Asked, NextStep, Query, Scenario, ServiceKind};
+use levee_sim::scenario::{Asked, NextStep, Query, Scenario};
 use levee_smc::estimate::{Runs, Settings};
 use levee_smc::query::Offer;
 use levee_smc::report::{self, Answer, PointReport, Report};
@@ -56,16 +55,6 @@ fn scale(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(args: &Args, global: Global) -> Result<Exit> {
     let mut scenario = scenarios::read(&args.scenario)?;
-    if scenario
-        .points
-        .iter()
-        .any(|p| p.setup.service.kind != ServiceKind::Sip)
-    {
-        bail!(
-            "{}: a comparison needs a real run, and there is no live front for HTTP yet; `levee check` predicts",
-            args.scenario.display()
-        );
-    }
     args.how.apply(&mut scenario);
     let mut warnings = args.adjust(&mut scenario);
     args.files.check()?;
@@ -79,19 +68,19 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Exit> {
         view.show(progress);
     })?;
     view.finish();
-    let late = runner::report("compare", &scenario, &real).warnings;
-    warnings.extend(late);
+    let report = runner::report("compare", &scenario, &real);
+    warnings.extend_from_slice(report.warnings());
     let confidence = args.how.settings(&scenario).confidence;
-    let same = same_runs(&scenario, &args.how, &real.results)?;
+    let same = same_runs(&scenario, &args.how, &real.results.counts())?;
     let mut points = Vec::new();
-    for (((point, predicted), same), results) in scenario
+    for (i, ((point, predicted), same)) in scenario
         .points
         .iter()
         .zip(answers.points)
         .zip(same)
-        .zip(&real.results)
+        .enumerate()
     {
-        let runs = RealRuns::new(&point.setup, results);
+        let runs = real.results.real(i, &point.setup);
         points.push(PointReport {
             name: point.lane.clone(),
             at: scenarios::coordinates(point),
@@ -155,19 +144,19 @@ impl Args {
     }
 }
 
-/// What the model says to the runs that were made for real: run `i` of both has the same callers, at the same times, with
+/// What the model says to the runs that were made for real: run `i` of both has the same callers or clients, at the same times, with
 /// the same wishes. Only the defence's own draws differ.
 fn same_runs(
     scenario: &Scenario,
     how: &How,
-    results: &[Vec<LaneResult>],
+    counts: &[usize],
 ) -> Result<Vec<Vec<Estimate>>> {
     let mut same = vec![Vec::new(); scenario.points.len()];
     // One number of runs for all, unless someone stopped it.
-    let numbers: BTreeSet<usize> = results.iter().map(Vec::len).collect();
+    let numbers: BTreeSet<usize> = counts.iter().copied().collect();
     for runs in numbers.into_iter().filter(|runs| *runs > 0) {
-        let places: Vec<usize> = (0..results.len())
-            .filter(|i| results[*i].len() == runs)
+        let places: Vec<usize> = (0..counts.len())
+            .filter(|i| counts[*i] == runs)
             .collect();
         let mut part = scenario.clone();
         part.points = places.iter().map(|i| scenario.points[*i].clone()).collect();

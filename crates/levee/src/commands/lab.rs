@@ -4,7 +4,6 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use levee_lab::report;
 use levee_lab::runner::{self, Options};
 
 use crate::cli::Global;
@@ -58,9 +57,9 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
     view.finish();
     let result = runner::report("lab", &scenario, &runs);
     if global.json {
-        output::text(&report::to_json(&result))?;
+        output::text(&result.to_json())?;
     } else {
-        output::text(&report::to_table(&result))?;
+        output::text(&result.to_table())?;
     }
     Ok(Answer::Yes)
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use levee_proxy::admin::{self, Admin};
 use levee_proxy::config::LiveConfig;
+use levee_proxy::front::Numbers;
 use levee_proxy::sip::settings::SipSettings;
 use levee_proxy::sip::{self, Running, Snapshot, Watch};
 use serde::Serialize;
@@ -32,7 +33,7 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Report {
     command: &'static str,
-    fronts: Vec<Snapshot>,
+    fronts: Vec<Numbers>,
 }
 
 pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
@@ -60,7 +61,7 @@ fn runtime() -> Result<Runtime> {
         .context("cannot start a runtime")
 }
 
-async fn serve(args: &Args, config: LiveConfig, level: &Level) -> Result<Vec<Snapshot>> {
+async fn serve(args: &Args, config: LiveConfig, level: &Level) -> Result<Vec<Numbers>> {
     // Before anything listens, so that an early signal drains as a late one does.
     let mut stop = Stop::new()?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for signals")?;
@@ -178,7 +179,7 @@ impl Live {
     }
 
     /// Drains all fronts at the same time.
-    async fn stop(self, drain: Duration) -> Vec<Snapshot> {
+    async fn stop(self, drain: Duration) -> Vec<Numbers> {
         let stops: Vec<_> = self
             .fronts
             .into_iter()
@@ -193,7 +194,7 @@ impl Live {
                     calls_left = snapshot.held(),
                     "stopped"
                 );
-                snapshots.push(snapshot);
+                snapshots.push(snapshot.into());
             }
         }
         snapshots
@@ -201,10 +202,10 @@ impl Live {
 }
 
 /// Of the fronts that run.
-async fn snapshots(watches: Vec<Watch>) -> Vec<Snapshot> {
+async fn snapshots(watches: Vec<Watch>) -> Vec<Numbers> {
     let mut snapshots = Vec::new();
     for watch in watches {
-        snapshots.extend(watch.snapshot().await);
+        snapshots.extend(watch.snapshot().await.map(Numbers::from));
     }
     snapshots
 }

@@ -1,10 +1,10 @@
 //! Roulette: each droppable call with probability `d / sum of d`.
 //!
 //! The drop factor of an old call is a constant part, `waiting`, plus a growing part, `scale * 2^(age / D)`, where `D` is the
-//! time in which the exponential doubles. So the draw first chooses a *share*: the constant parts of the calls of one band
+//! time in which the exponential of its band doubles. So the draw first chooses a *share*: the constant parts of the calls of one band
 //! and group, or the growing parts of its old calls; then a call within the share.
 //!
-//! Time is cut into doublings of length `D`. Growing parts of calls that arrived in the same doubling differ by less than a
+//! Time is cut into doublings of length `D`. Growing parts of calls whose times lie in the same doubling differ by less than a
 //! factor of 2, so one is drawn uniformly and accepted with the ratio of its growing part to the largest that the doubling can hold (an
 //! expected 1.4 tries). Nothing is summed up over time, hence nothing drifts; and since exponents are kept apart from the
 //! weights, nothing overflows, however old a call is.
@@ -14,7 +14,7 @@ use rand_core::Rng;
 use crate::{
     Time, random,
     selective::{
-        CLASSES_MAX,
+        BANDS_MAX,
         band::{Band, Group},
         calls::Slot,
         table::Table,
@@ -30,25 +30,19 @@ const DOUBLINGS_MAX: u64 = 96;
 const TRIES_MAX: usize = 128;
 
 pub(super) fn victim<R: Rng + ?Sized>(table: &Table, now: Time, rng: &mut R) -> Option<Slot> {
-    let d = table.drop_factor();
-    let now = d.doublings(now);
-    // Exponents are relative to the oldest call's, so that its growing part is a normal number.
-    let top = if d.scale > 0.0 {
-        table
-            .bands()
-            .iter()
-            .filter_map(oldest)
-            .map(|oldest| now - oldest as f64)
-            .fold(0.0, f64::max)
-    } else {
-        0.0
-    };
+    // Exponents are relative to the largest of all bands, so that its growing part is a normal number.
+    let top = table
+        .bands()
+        .iter()
+        .filter(|band| band.drop_factor.scale > 0.0)
+        .filter_map(|band| Some(doublings_since(band, oldest(band)?, now)))
+        .fold(0.0, f64::max);
     let unit = libm::exp2(-top);
-    let mut growing = [0.0; CLASSES_MAX + 1];
+    let mut growing = [0.0; BANDS_MAX];
     let mut total = 0.0;
     for (band, growing) in table.bands().iter().zip(&mut growing) {
-        *growing = growing_share(table, band, now, top);
-        total += constant_shares(table, band, unit).iter().sum::<f64>() + *growing;
+        *growing = growing_share(band, now, top);
+        total += constant_shares(band, unit).iter().sum::<f64>() + *growing;
     }
     let mut choice = None;
     for _ in 0..TRIES_MAX {
@@ -59,8 +53,8 @@ pub(super) fn victim<R: Rng + ?Sized>(table: &Table, now: Time, rng: &mut R) -> 
         }
         let position = propose(band, rng)?;
         choice = Some(band.slot(position));
-        let arrived = d.doublings(band.arrived(position));
-        if random::unit(rng) < libm::exp2(libm::floor(arrived) - arrived) {
+        let since = band.drop_factor.doublings(band.since(position));
+        if random::unit(rng) < libm::exp2(libm::floor(since) - since) {
             break;
         }
     }
@@ -72,9 +66,14 @@ fn oldest(band: &Band) -> Option<u64> {
     band.doublings().next().map(|(doubling, _)| doubling)
 }
 
+/// Doublings of a band's exponential from the start of this one until now.
+fn doublings_since(band: &Band, doubling: u64, now: Time) -> f64 {
+    band.drop_factor.doublings(now) - doubling as f64
+}
+
 /// The weights of the constant parts by group, in units of `2^top`.
-fn constant_shares(table: &Table, band: &Band, unit: f64) -> [f64; 3] {
-    let d = table.drop_factor();
+fn constant_shares(band: &Band, unit: f64) -> [f64; 3] {
+    let d = &band.drop_factor;
     let share = |group, d: f64| band.factor * d * f64::from(band.count(group)) * unit;
     [
         share(Group::Waiting, d.waiting),
@@ -84,11 +83,12 @@ fn constant_shares(table: &Table, band: &Band, unit: f64) -> [f64; 3] {
 }
 
 /// The weight of the growing parts, each as large as its doubling allows, in units of `2^top`.
-fn growing_share(table: &Table, band: &Band, now: f64, top: f64) -> f64 {
-    let scale = table.drop_factor().scale;
+fn growing_share(band: &Band, now: Time, top: f64) -> f64 {
+    let scale = band.drop_factor.scale;
     match oldest(band) {
         Some(oldest) if scale > 0.0 => {
-            band.factor * scale * libm::exp2(now - oldest as f64 - top) * growing_sum(band, oldest)
+            let largest = libm::exp2(doublings_since(band, oldest, now) - top);
+            band.factor * scale * largest * growing_sum(band, oldest)
         }
         _ => 0.0,
     }
@@ -106,7 +106,7 @@ fn choose<'a>(
         let constant = Group::ALL
             .into_iter()
             .map(Some)
-            .zip(constant_shares(table, band, unit));
+            .zip(constant_shares(band, unit));
         for (share, weight) in constant.chain([(None, *growing)]) {
             if weight > 0.0 {
                 last = Some((band, share));

@@ -13,7 +13,6 @@ use rand_core::Rng;
 use crate::{
     Span, Time, random,
     selective::{
-        DropFactor,
         band::{Band, Group},
         calls::Slot,
         table::{Table, Tie},
@@ -113,8 +112,8 @@ const STEPS_MAX: u32 = 16;
 fn at_rank<R: Rng + ?Sized>(table: &Table, now: Time, rank: u32, rng: &mut R) -> Option<Slot> {
     // The common case first: one factor, and old calls before all others.
     if let [band] = table.bands()
-        && table.drop_factor().grows()
-        && table.drop_factor().in_call <= table.drop_factor().waiting
+        && band.drop_factor.grows()
+        && band.drop_factor.in_call <= band.drop_factor.waiting
     {
         return match rank.checked_sub(band.count(Group::Old)) {
             None => old_with_ties(band, rank, rng),
@@ -144,13 +143,13 @@ fn in_ties<R: Rng + ?Sized>(table: &Table, mut left: u32, rng: &mut R) -> Option
 struct Head<'a> {
     band: &'a Band,
     rank: u32,
-    call: Old,
+    call: Old<'a>,
 }
 
 impl<'a> Head<'a> {
-    fn new(d: &DropFactor, band: &'a Band, rank: u32, now: Time) -> Option<Self> {
+    fn new(band: &'a Band, rank: u32, now: Time) -> Option<Self> {
         let position = band.select(Group::Old, rank)?;
-        let call = Old::new(d, band.factor, now - band.arrived(position));
+        let call = Old::new(band, now - band.since(position));
         Some(Self { band, rank, call })
     }
 }
@@ -162,25 +161,18 @@ fn at_small_rank<R: Rng + ?Sized>(
     rank: u32,
     rng: &mut R,
 ) -> Option<Slot> {
-    let d = table.drop_factor();
-    let mut heads = Vec::new();
-    if d.grows() {
-        let oldest = table
-            .bands()
-            .iter()
-            .filter_map(|band| Head::new(d, band, 0, now));
-        heads.extend(oldest);
-    }
+    let growing = table.bands().iter().filter(|band| band.drop_factor.grows());
+    let mut heads: Vec<Head<'_>> = growing.filter_map(|band| Head::new(band, 0, now)).collect();
     let mut left = rank;
     let mut ties = table.ties().iter().peekable();
     loop {
         let largest = (0..heads.len()).reduce(|one, other| {
-            match heads[one].call.compare(d, &heads[other].call) {
+            match heads[one].call.compare(&heads[other].call) {
                 Ordering::Less => other,
                 Ordering::Equal | Ordering::Greater => one,
             }
         });
-        let above = |tie: &Tie| largest.is_some_and(|head| heads[head].call.is_above(d, tie.value));
+        let above = |tie: &Tie| largest.is_some_and(|head| heads[head].call.is_above(tie.value));
         while let Some(tie) = ties.next_if(|tie| !above(tie)) {
             let count = tie_count(table, tie);
             if left < count {
@@ -193,7 +185,7 @@ fn at_small_rank<R: Rng + ?Sized>(
             return old_with_ties(head.band, head.rank, rng);
         }
         left -= 1;
-        match Head::new(d, head.band, head.rank + 1, now) {
+        match Head::new(head.band, head.rank + 1, now) {
             Some(next) => *head = next,
             None => {
                 heads.swap_remove(largest?);
@@ -243,24 +235,21 @@ fn any_of<R: Rng + ?Sized>(table: &Table, tie: &Tie, rng: &mut R) -> Option<Slot
     None
 }
 
+/// The bands that have growing old calls.
+fn growing(table: &Table) -> impl Iterator<Item = &Band> {
+    let grows = |band: &&Band| band.drop_factor.grows() && band.count(Group::Old) > 0;
+    table.bands().iter().filter(grows)
+}
+
 /// How many growing old calls have a drop factor above `value`, which is that of a WAITING or young call of some band.
 fn growing_above(table: &Table, now: Time, value: f64) -> u32 {
-    let d = table.drop_factor();
-    if !d.grows() {
-        return 0;
-    }
     let above = |band: &Band| {
-        if value <= band.factor * d.waiting {
+        if value <= band.factor * band.drop_factor.waiting {
             return band.count(Group::Old);
         }
-        band.old_while(|arrived| Old::new(d, band.factor, now - arrived).is_above(d, value))
+        band.old_while(|since| Old::new(band, now - since).is_above(value))
     };
-    table
-        .bands()
-        .iter()
-        .filter(|band| band.count(Group::Old) > 0)
-        .map(above)
-        .sum()
+    growing(table).map(above).sum()
 }
 
 /// The growing old call with `rank` growing others of larger drop factor.
@@ -270,12 +259,7 @@ fn growing_at_rank<R: Rng + ?Sized>(
     rank: u32,
     rng: &mut R,
 ) -> Option<Slot> {
-    let d = table.drop_factor();
-    let bands: Vec<&Band> = table
-        .bands()
-        .iter()
-        .filter(|band| band.count(Group::Old) > 0)
-        .collect();
+    let bands: Vec<&Band> = growing(table).collect();
     if let [band] = bands[..] {
         return old_with_ties(band, rank, rng);
     }
@@ -288,18 +272,18 @@ fn growing_at_rank<R: Rng + ?Sized>(
         let widest =
             (0..windows.len()).max_by_key(|index| windows[*index].1 - windows[*index].0)?;
         let (low, high) = windows[widest];
-        let pivot = Head::new(d, bands[widest], low + (high - low) / 2, now)?.call;
+        let pivot = Head::new(bands[widest], low + (high - low) / 2, now)?.call;
         let above: Vec<u32> = bands
             .iter()
             .map(|band| {
-                band.old_while(|arrived| {
-                    Old::new(d, band.factor, now - arrived).compare(d, &pivot) == Ordering::Greater
+                band.old_while(|since| {
+                    Old::new(band, now - since).compare(&pivot) == Ordering::Greater
                 })
             })
             .collect();
         // Calls of the pivot's own time are the pivot's ties: the answer is among them if the rank is.
         let first: u32 = above.iter().sum();
-        let tied = bands[widest].old_while(|arrived| now - arrived >= pivot.age) - above[widest];
+        let tied = bands[widest].old_while(|since| now - since >= pivot.age) - above[widest];
         if (first..first + tied).contains(&rank) {
             return old_with_ties(bands[widest], above[widest], rng);
         }
@@ -319,47 +303,50 @@ fn growing_at_rank<R: Rng + ?Sized>(
 }
 
 /// What says how large the drop factor of a growing old call is.
-struct Old {
-    factor: f64,
+struct Old<'a> {
+    band: &'a Band,
     age: Span,
     /// The drop factor, or infinity.
     value: f64,
 }
 
-impl Old {
-    fn new(d: &DropFactor, factor: f64, age: Span) -> Self {
-        let value = factor * d.past_mean(age);
-        Self { factor, age, value }
+impl<'a> Old<'a> {
+    fn new(band: &'a Band, age: Span) -> Self {
+        let value = band.factor * band.drop_factor.past_mean(age);
+        Self { band, age, value }
     }
 
     /// Whether its drop factor is above `value`, which is that of a WAITING or young call of some band.
-    fn is_above(&self, d: &DropFactor, value: f64) -> bool {
+    fn is_above(&self, value: f64) -> bool {
         // First as real numbers; the growing part may be below the last digit.
-        value <= self.factor * d.waiting || self.value > value
+        value <= self.band.factor * self.band.drop_factor.waiting || self.value > value
     }
 
     /// Order by drop factor.
-    fn compare(&self, d: &DropFactor, other: &Self) -> Ordering {
-        if self.factor == other.factor {
+    fn compare(&self, other: &Self) -> Ordering {
+        // Of calls in one band the age tells, where the factors are equal to the last digit too.
+        if core::ptr::eq(self.band, other.band) {
             return self.age.cmp(&other.age);
         }
         if self.value < f64::INFINITY || other.value < f64::INFINITY {
             return self.value.total_cmp(&other.value);
         }
-        let ln = |call: &Self| libm::log(call.factor) + d.ln_past_mean(call.age);
+        let ln = |call: &Self| {
+            libm::log(call.band.factor) + call.band.drop_factor.ln_past_mean(call.age)
+        };
         f64::total_cmp(&ln(self), &ln(other))
     }
 }
 
-/// The old call of this rank in its band, the oldest first, or one that arrived at the same time.
+/// The old call of this rank in its band, the earliest first, or one of the same time.
 fn old_with_ties<R: Rng + ?Sized>(band: &Band, rank: u32, rng: &mut R) -> Option<Slot> {
     let position = band.select(Group::Old, rank)?;
     if !band.has_twin(position) {
         return Some(band.slot(position));
     }
-    let arrived = band.arrived(position);
-    let first = band.old_while(|time| time < arrived);
-    let tied = band.old_while(|time| time <= arrived) - first;
+    let since = band.since(position);
+    let first = band.old_while(|time| time < since);
+    let tied = band.old_while(|time| time <= since) - first;
     let rank = first + random::below(rng, u64::from(tied)) as u32;
     band.select(Group::Old, rank)
         .map(|position| band.slot(position))

@@ -60,19 +60,8 @@ impl Checker<'_> {
 
     pub(super) fn server(&mut self, key: &str, text: &str, own: &[Listen]) -> Option<Listen> {
         let (transport, address) = self.transport(key, text)?;
-        let addr: SocketAddr = match address.parse() {
-            Ok(addr) => addr,
-            Err(_) => self.resolved(key, address, own)?,
-        };
-        if addr.port() == 0 || addr.ip().is_unspecified() {
-            self.problem(
-                key,
-                format!("`{addr}`"),
-                "where the server listens",
-                "write its address and its port",
-            );
-            return None;
-        }
+        let family = |addr: &SocketAddr| own.iter().any(|own| own.addr.is_ipv4() == addr.is_ipv4());
+        let addr = self.server_address(key, address, family)?;
         let server = Listen { transport, addr };
         let reachable =
             |own: &Listen| own.transport == transport && own.addr.is_ipv4() == addr.is_ipv4();
@@ -88,11 +77,34 @@ impl Checker<'_> {
         Some(server)
     }
 
-    pub(super) fn resolved(
+    /// Where a server listens: an address, or the first of its name's that is `wanted`, or the first of all.
+    pub(super) fn server_address(
+        &mut self,
+        key: &str,
+        text: &str,
+        wanted: impl Fn(&SocketAddr) -> bool,
+    ) -> Option<SocketAddr> {
+        let addr: SocketAddr = match text.parse() {
+            Ok(addr) => addr,
+            Err(_) => self.resolved(key, text, wanted)?,
+        };
+        if addr.port() == 0 || addr.ip().is_unspecified() {
+            self.problem(
+                key,
+                format!("`{addr}`"),
+                "where the server listens",
+                "write its address and its port",
+            );
+            return None;
+        }
+        Some(addr)
+    }
+
+    fn resolved(
         &mut self,
         key: &str,
         address: &str,
-        own: &[Listen],
+        wanted: impl Fn(&SocketAddr) -> bool,
     ) -> Option<SocketAddr> {
         let split = address
             .rsplit_once(':')
@@ -101,7 +113,7 @@ impl Checker<'_> {
             self.problem(
                 key,
                 format!("`{address}`"),
-                "a host and a port, such as 127.0.0.1:5080, [::1]:5080 or pbx.example.net:5080",
+                "a host and a port, such as 127.0.0.1:5080, [::1]:5080 or server.example.net:5080",
                 "write the server's address and its port",
             );
             return None;
@@ -118,9 +130,7 @@ impl Checker<'_> {
                 return None;
             }
         };
-        let wanted = addresses
-            .iter()
-            .find(|addr| own.iter().any(|own| own.addr.is_ipv4() == addr.is_ipv4()));
+        let wanted = addresses.iter().find(|addr| wanted(addr));
         let chosen = wanted.or(addresses.first()).copied();
         if chosen.is_none() {
             self.problem(

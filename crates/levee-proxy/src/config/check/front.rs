@@ -4,7 +4,8 @@ use levee_policy::{Span, selective};
 
 use super::super::raw::{Bytes, RawLimits, RawRecord, RawSession, RawSip, RawTimers};
 use super::Checker;
-use crate::sip::settings::{RecordSettings, SessionSettings, SipLimits, SipSettings, Timers};
+use crate::recorder::RecordSettings;
+use crate::sip::settings::{SessionSettings, SipLimits, SipSettings, Timers};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -24,7 +25,8 @@ impl Checker<'_> {
         let own: Vec<_> = listen.iter().chain(&inside).flatten().copied().collect();
         let server = self.server(&key("server"), &raw.server, &own);
         self.advertise(index, raw, &own);
-        self.modes(index, raw);
+        let records: Vec<_> = raw.record.iter().map(|_| key("record")).collect();
+        self.modes(&format!("sip[{index}]"), raw.bypass, raw.dry_run, &records);
         self.defense(index, raw);
         let classes = self.classes(index, raw);
         let limits = self.limits(index, &raw.limits, raw.capacity);
@@ -53,42 +55,41 @@ impl Checker<'_> {
         })
     }
 
-    pub(super) fn modes(&mut self, index: usize, raw: &RawSip) {
-        if raw.bypass && raw.dry_run {
+    /// `front` is the key of its table, `records` those of its recordings.
+    pub(super) fn modes(&mut self, front: &str, bypass: bool, dry_run: bool, records: &[String]) {
+        if bypass && dry_run {
             self.problem(
-                &format!("sip[{index}].dry_run"),
+                &format!("{front}.dry_run"),
                 "both `bypass` and `dry_run`",
                 "at most one of them",
                 "`bypass` decides nothing, `dry_run` decides and does nothing: choose one",
             );
         }
-        if (raw.bypass || raw.dry_run) && raw.record.is_some() {
+        for record in records.iter().filter(|_| bypass || dry_run) {
             self.problem(
-                &format!("sip[{index}].record"),
+                record,
                 "a recording of a front that does not act on its verdicts",
                 "`record` without `bypass` and `dry_run`",
                 "take `record` out, or let the defence act: a replay would not match what happened",
             );
         }
-        if raw.defense.kind == selective::Kind::None && raw.dry_run {
-            self.warn(
-                &format!("sip[{index}].dry_run"),
-                "a dry run of no defence",
-                "a `kind` other than none",
-                "choose `kind = \"seven\"`, or take `dry_run` out",
-            );
-        }
     }
 
-    pub(super) fn defense(&mut self, index: usize, raw: &RawSip) {
+    /// `capacity` and `table` are the keys of the two.
+    pub(super) fn selective(
+        &mut self,
+        capacity: (&str, u32),
+        table: &str,
+        defense: &selective::Config,
+    ) {
         // The first looks at the table alone, the second at the capacity too; each stops at its first error.
-        let of_table = raw.defense.validate().err();
-        let of_both = raw.defense.validate_for(raw.capacity).err();
+        let of_table = defense.validate().err();
+        let of_both = defense.validate_for(capacity.1).err();
         let different = of_both.filter(|error| Some(error) != of_table.as_ref());
         for error in of_table.into_iter().chain(different) {
             let key = match error.key.as_str() {
-                "capacity" => format!("sip[{index}].capacity"),
-                key => format!("sip[{index}].defense.{key}"),
+                "capacity" => capacity.0.to_owned(),
+                key => format!("{table}.{key}"),
             };
             self.problem(
                 &key,
@@ -97,7 +98,21 @@ impl Checker<'_> {
                 "choose a value in this range",
             );
         }
-        let mean_call = format!("sip[{index}].defense.drop_factor.mean_call");
+    }
+
+    fn defense(&mut self, index: usize, raw: &RawSip) {
+        let key = |name: &str| format!("sip[{index}].{name}");
+        let capacity = (key("capacity"), raw.capacity);
+        self.selective((&capacity.0, capacity.1), &key("defense"), &raw.defense);
+        if raw.defense.kind == selective::Kind::None && raw.dry_run {
+            self.warn(
+                &key("dry_run"),
+                "a dry run of no defence",
+                "a `kind` other than none",
+                "choose `kind = \"seven\"`, or take `dry_run` out",
+            );
+        }
+        let mean_call = key("defense.drop_factor.mean_call");
         if raw.defense.kind == selective::Kind::Seven && !self.document.has(&mean_call) {
             self.warn(
                 &mean_call,
@@ -118,7 +133,7 @@ impl Checker<'_> {
         let requests = raw.requests_per_source_per_second;
         self.number(
             &key("requests_per_source_per_second"),
-            requests as usize,
+            requests,
             0..=1_000_000,
         );
         let limits = SipLimits {
@@ -239,17 +254,9 @@ impl Checker<'_> {
     }
 
     pub(super) fn record(&mut self, key: &str, raw: &RawRecord) -> RecordSettings {
-        let bytes_max = raw.bytes_max;
-        if !(Bytes(1 << 16)..=Bytes(1 << 40)).contains(&bytes_max) {
-            let expected = "a size from 64KiB to 1024GiB";
-            self.problem(
-                &format!("{key}.bytes_max"),
-                bytes_max.to_string(),
-                expected,
-                "choose a value in this range",
-            );
-        }
-        self.number(&format!("{key}.files"), raw.files as usize, 1..=1_000);
+        let range = Bytes(1 << 16)..=Bytes(1 << 40);
+        let bytes_max = self.bytes(&format!("{key}.bytes_max"), raw.bytes_max, range);
+        self.number(&format!("{key}.files"), raw.files, 1..=1_000);
         if raw.path.is_empty() {
             self.problem(
                 &format!("{key}.path"),
@@ -260,7 +267,7 @@ impl Checker<'_> {
         }
         RecordSettings {
             path: raw.path.clone().into(),
-            bytes_max: bytes_max.0,
+            bytes_max,
             files: raw.files,
         }
     }

@@ -42,7 +42,9 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use levee_policy::selective::{self, Arrival, CallKey, Identity, Input, Output, Selective};
+use levee_policy::selective::{
+    self, Arrival, CallKey, Identity, Input, Output, PhaseId, Selective,
+};
 use levee_policy::{Span, StateMachine as _, Time};
 use rand_core::Rng as _;
 use rand_pcg::Pcg64;
@@ -51,7 +53,7 @@ use self::client::{Client, Stage};
 use self::observe::Counts;
 pub use self::setup::{
     ATTACKERS_MAX, Attack, AttackKind, Bandwidth, Clients, Deadline, Drip, Fixed, InCall,
-    PAUSE_MIN, Setup, SetupError, Slow, Timeouts,
+    PAUSE_MIN, Phases, Setup, SetupError, Slow, Timeouts,
 };
 use self::setup::{span, transfer};
 use crate::engine::{ActorId, Model, Scheduler, Streams};
@@ -119,6 +121,8 @@ enum Failure {
 pub struct Http {
     setup: Setup,
     front: Option<Selective>,
+    /// Those of the policy, if it weighs connections by phase.
+    phases: Option<Phases>,
     /// What the policy is to be told, in order.
     inputs: VecDeque<Input>,
     /// When a [`Message::Deadline`] is under way for; the last instant if none is.
@@ -149,6 +153,7 @@ impl Http {
         let front = setup.defense.clone();
         let front = front.map(|config| Selective::new(setup.capacity, config));
         Ok(Self {
+            phases: setup.phases(),
             front: front.transpose()?,
             inputs: VecDeque::new(),
             deadline_at: Time::MAX,
@@ -308,6 +313,9 @@ impl Http {
             self.inputs.push_back(Input::Arrive(Arrival {
                 call: this.key(),
                 class: selective::ClassId::DEFAULT,
+                phase: self
+                    .phases
+                    .map_or_else(Default::default, |phases| phases.headers),
                 caller: None,
                 source: Some(Identity(source)),
             }));
@@ -449,17 +457,22 @@ impl Http {
         self.counts.up(client.kind, bytes);
         client.bytes += bytes;
         client.progress = now;
+        self.report_progress(this, bytes);
+        let client = &mut self.clients[this.client as usize];
         if client.bytes < whole {
             self.await_piece(this, scheduler);
         } else if client.stage == Stage::Headers && body > 0 {
             client.stage = Stage::Body;
             client.bytes = 0;
             client.since = now;
+            self.enter(this, |phases| phases.body);
             self.watch(this, scheduler);
             self.await_piece(this, scheduler);
         } else {
             client.stage = Stage::Ready;
-            if client.placed {
+            let placed = client.placed;
+            self.enter(this, |phases| phases.waiting);
+            if placed {
                 self.work(this, scheduler);
             }
         }
@@ -479,6 +492,7 @@ impl Http {
         // The first piece is known to be taken when the word of it has come back.
         let way = Span::from_nanos(self.setup.delay.as_nanos().saturating_mul(2));
         if !self.hand_over(this, scheduler) {
+            self.enter(this, |phases| phases.sending);
             self.watch(this, scheduler);
             self.await_taken(this, way, scheduler);
         }
@@ -498,6 +512,7 @@ impl Http {
         let client = self.client(this);
         client.bytes += bytes;
         client.progress = now;
+        self.report_progress(this, bytes);
         if !self.hand_over(this, scheduler) {
             self.await_taken(this, Span::ZERO, scheduler);
         }
@@ -566,6 +581,22 @@ impl Http {
         match due {
             Some(due) if due <= now => self.fail(this, Failure::TimedOut, scheduler),
             _ => self.watch(this, scheduler),
+        }
+    }
+
+    /// A connection begins a phase.
+    fn enter(&mut self, this: Try, phase: impl Fn(Phases) -> PhaseId) {
+        if let Some(phases) = self.phases {
+            let (call, phase) = (this.key(), phase(phases));
+            self.inputs.push_back(Input::Enter { call, phase });
+        }
+    }
+
+    /// Bytes of a request came, or the client took bytes of a response.
+    fn report_progress(&mut self, this: Try, units: u64) {
+        if self.phases.is_some() {
+            let call = this.key();
+            self.inputs.push_back(Input::Progress { call, units });
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use levee_policy::Span;
-use levee_policy::selective::{self, ConfigError, Selective};
+use levee_policy::selective::{self, ConfigError, PhaseId, Selective};
 use thiserror::Error;
 
 use crate::schedule::Plan;
@@ -251,6 +251,20 @@ impl Timeouts {
     }
 }
 
+/// The phases that the model reports to a policy which has phases, by the names of
+/// [`phases_of_http`](selective::phases_of_http). No connection is ever `idle` here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phases {
+    /// `headers`: from the accept until they are complete.
+    pub headers: PhaseId,
+    /// `body`: until it is complete.
+    pub body: PhaseId,
+    /// `waiting`: until the server has the response.
+    pub waiting: PhaseId,
+    /// `sending`: until the rest of it fits into the kernel's send buffer.
+    pub sending: PhaseId,
+}
+
 /// A setup that cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -341,8 +355,24 @@ impl Setup {
         }
         if let Some(defense) = &self.defense {
             Selective::check(self.capacity, defense)?;
+            need(
+                defense.phases.is_empty() || self.phases().is_some(),
+                "defense.phase",
+                "the phases that this model reports, `headers`, `body`, `waiting` and `sending`, beside any others",
+            )?;
         }
         Ok(())
+    }
+
+    /// The phases of the policy by name; `None` if it has no phases, or not these.
+    pub(super) fn phases(&self) -> Option<Phases> {
+        let defense = self.defense.as_ref()?;
+        Some(Phases {
+            headers: defense.phase_id("headers")?,
+            body: defense.phase_id("body")?,
+            waiting: defense.phase_id("waiting")?,
+            sending: defense.phase_id("sending")?,
+        })
     }
 
     /// How long an honest connection holds its place on average when nobody disturbs it: what `drop_factor.mean_call` should be.

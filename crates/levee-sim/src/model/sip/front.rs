@@ -4,7 +4,7 @@
 //! the server a CANCEL; one that is INCALL gets a BYE in both directions. The slot is reported free when the server has answered.
 
 use levee_policy::selective::{
-    Arrival, CallState, ClassId, Config, ConfigError, Identity, Input, Output, Selective,
+    Arrival, CallState, ClassId, Config, ConfigError, Identity, Input, Output, PhaseId, Selective,
 };
 use levee_policy::{StateMachine as _, Time};
 use rand_pcg::Pcg64;
@@ -96,6 +96,7 @@ impl Sip {
         let arrival = Arrival {
             call: call.key(),
             class: ClassId::DEFAULT,
+            phase: PhaseId::default(),
             caller: Some(Identity(caller.into())),
             source: Some(SOURCE),
         };

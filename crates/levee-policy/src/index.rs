@@ -6,7 +6,8 @@
 
 use alloc::vec::Vec;
 
-use super::calls::Slot;
+/// Index of a record; valid until the record is removed.
+pub(crate) type Slot = u32;
 
 /// Entries of a bucket: as many as fill the line.
 const ENTRIES: usize = 12;
@@ -61,31 +62,31 @@ fn zero_bytes(word: u64) -> u64 {
 
 /// Slots by the hash of their key. A full bucket's entries go to the next one that has room.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Index {
+pub(crate) struct Index {
     /// None, or a power of two of them.
     buckets: Vec<Bucket>,
     len: usize,
 }
 
 impl Index {
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.buckets.fill(Bucket::VACANT);
         self.len = 0;
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// The slot with this hash of which `is` is true.
-    pub(super) fn find(&self, hash: u64, is: impl Fn(Slot) -> bool) -> Option<Slot> {
+    pub(crate) fn find(&self, hash: u64, is: impl Fn(Slot) -> bool) -> Option<Slot> {
         let (bucket, entry) = self.place(hash, is)?;
         Some(self.buckets[bucket].slots[entry])
     }
 
     /// Adds a slot that is not there; `hash_of` tells the hash of the others if the table must grow. Growth costs `O(k)`, once
     /// until the number of calls has doubled.
-    pub(super) fn insert(&mut self, hash: u64, slot: Slot, hash_of: impl Fn(Slot) -> u64) {
+    pub(crate) fn insert(&mut self, hash: u64, slot: Slot, hash_of: impl Fn(Slot) -> u64) {
         if self.len >= self.buckets.len() * MEAN_MAX {
             let count = (self.buckets.len() * 2).max(1);
             let old = core::mem::replace(&mut self.buckets, alloc::vec![Bucket::VACANT; count]);
@@ -102,7 +103,7 @@ impl Index {
     }
 
     /// Takes out a slot; false if it was not there.
-    pub(super) fn remove(&mut self, hash: u64, slot: Slot) -> bool {
+    pub(crate) fn remove(&mut self, hash: u64, slot: Slot) -> bool {
         let Some((bucket, entry)) = self.place(hash, |other| other == slot) else {
             return false;
         };
