@@ -5,6 +5,8 @@
 mod calls;
 mod eviction;
 mod hostile;
+mod http2;
+mod http2_wire;
 mod http_exchange;
 mod http_heads;
 mod http_slow;
