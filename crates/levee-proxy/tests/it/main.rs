@@ -6,6 +6,7 @@ mod calls;
 mod eviction;
 mod hostile;
 mod http_exchange;
+mod http_gate;
 mod http_heads;
 mod http_slow;
 mod http_world;
