@@ -5,6 +5,10 @@
 mod calls;
 mod eviction;
 mod hostile;
+mod http_exchange;
+mod http_heads;
+mod http_slow;
+mod http_world;
 mod live;
 mod torture;
 mod transactions;

@@ -250,6 +250,11 @@ impl Gate {
         Ok(())
     }
 
+    /// Whether there is a thinner to be asked; if not, its paths and fields are the server's as all others.
+    pub fn asks(&self) -> bool {
+        self.has_requests.load(Ordering::Relaxed)
+    }
+
     /// A request asks to pass. `client` is whom it is counted to where fairness is measured.
     pub fn ask(self: &Arc<Self>, facts: &RequestFacts<'_>, client: Option<IpAddr>) -> Asked {
         if !self.has_requests.load(Ordering::Relaxed) {

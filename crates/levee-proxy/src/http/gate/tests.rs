@@ -370,7 +370,7 @@ async fn a_channel_is_told_when_its_request_is_decided() {
     let (ticket, serving) = full(&gate);
     let facts = asks("POST", PAY_PATH, Some(&ticket));
     let waiting = waits(gate.ask(&get(Some(&ticket)), None));
-    let mut meter = gate.pay(&facts).await.unwrap();
+    let meter = gate.pay(&facts).await.unwrap();
     assert!(!meter.is_closed() && poll(pin!(meter.closed())).is_none());
     serving.done(Outcome::Answered);
     meter.closed().await;
@@ -382,7 +382,7 @@ async fn a_channel_is_told_when_its_request_is_decided() {
     let _permit = waiting.await.unwrap();
     let other = refused(gate.ask(&get(None), None)).ticket;
     let waiting = waits(gate.ask(&get(Some(other.as_str())), None));
-    let mut meter = gate
+    let meter = gate
         .pay(&asks("POST", PAY_PATH, Some(other.as_str())))
         .await
         .unwrap();
