@@ -89,8 +89,9 @@ impl Link {
             Phase::Handshake | Phase::Headers => PhaseId::HEADERS,
             Phase::Idle => PhaseId::IDLE,
             Phase::Body => PhaseId::BODY,
+            Phase::Waiting => PhaseId::WAITING,
             // A tunnel that is silent is no slow client.
-            Phase::Waiting | Phase::Tunnel => PhaseId::WAITING,
+            Phase::Tunnel => return self.place.borrow_mut().become_tunnel(),
             Phase::Sending => PhaseId::SENDING,
         };
         self.place.borrow_mut().enter(id);
