@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod browser;
 mod calls;
 mod eviction;
 mod hostile;
