@@ -34,6 +34,7 @@ mod connection;
 mod exchange;
 pub mod gate;
 mod h1;
+mod h2;
 mod io;
 pub mod pages;
 pub mod settings;
