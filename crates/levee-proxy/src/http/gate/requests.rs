@@ -743,6 +743,10 @@ impl Requests {
         }
     }
 
+    pub(super) fn finish_recording(&mut self) {
+        self.driven.finish_recording();
+    }
+
     pub(super) fn recording_lost(&self) -> u64 {
         self.driven.recording_lost()
     }
