@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use levee_policy::Span;
+use levee_policy::{Span, thinner};
 use levee_sim::model::thinner::{Group, Server, Setup, Split};
 use levee_sim::schedule::Kind;
 
@@ -340,5 +340,19 @@ fn both_sides_count_the_same_and_no_request_tells_whose_it_is() {
         let n = names.len() as f64;
         let mean = names.iter().sum::<f64>() / n;
         assert!((mean - 0.5).abs() < 5.0 / (12.0 * n).sqrt(), "{kind:?}: {mean}");
+    }
+}
+
+#[test]
+fn an_auction_gives_good_clients_their_share() {
+    let mut setup = papers();
+    let mut defense = thinner::Config::of(thinner::Capacity::Rate(40.0));
+    for mode in [thinner::Mode::Random, thinner::Mode::Retry, thinner::Mode::Priced, thinner::Mode::Auction, thinner::Mode::Queue] {
+    defense.mode = mode;
+    setup.defense = Some(defense.clone());
+    let result = run(&setup);
+    let lane = LaneReport::new("a".into(), std::collections::BTreeMap::new(), &setup, &[result.clone()]);
+    eprintln!("{mode:?} {:?} of {} busy {} good {:?} bad {:?} {:?}", lane.good_share, lane.ideal_share, lane.server.busy, lane.honest, lane.attacker, lane.clients);
+    eprintln!("{:?}", result.thinner());
     }
 }
