@@ -241,6 +241,9 @@ struct StatusLine {
 fn status_line(bytes: &[u8]) -> Result<StatusLine, Stop> {
     const MALFORMED: Bad = Bad::new(502, "not a status line: version, three digits, reason");
     // `HTTP/1.1 200` and what follows; the space before an empty reason is often left out.
+    if bytes.iter().take(12).any(|c| *c == b'\n') {
+        return Err(MALFORMED.into());
+    }
     let (start, rest) = bytes.split_at_checked(12).ok_or(Stop::Partial)?;
     let (version, code) = start.split_at_checked(8).ok_or(Stop::Partial)?;
     let version = Version::of(version).map_err(|known| {

@@ -8,7 +8,9 @@
 mod bucket;
 mod client;
 mod clients;
+pub mod demo;
 mod exchange;
+pub mod html;
 pub mod lane;
 pub mod origin;
 mod proof;

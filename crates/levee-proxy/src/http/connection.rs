@@ -85,15 +85,16 @@ impl Link {
             t.connections[old] -= 1;
             t.connections[phase] += 1;
         });
+        let mut place = self.place.borrow_mut();
         let id = match phase {
+            Phase::Tunnel => return place.become_tunnel(),
             Phase::Handshake | Phase::Headers => PhaseId::HEADERS,
             Phase::Idle => PhaseId::IDLE,
             Phase::Body => PhaseId::BODY,
-            // A tunnel that is silent is no slow client.
-            Phase::Waiting | Phase::Tunnel => PhaseId::WAITING,
+            Phase::Waiting => PhaseId::WAITING,
             Phase::Sending => PhaseId::SENDING,
         };
-        self.place.borrow_mut().enter(id);
+        place.enter(id);
     }
 
     /// The connection is at this, if it was not before.

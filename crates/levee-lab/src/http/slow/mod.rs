@@ -2,6 +2,8 @@
 
 mod clients;
 mod server;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::io;

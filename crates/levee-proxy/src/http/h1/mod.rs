@@ -69,6 +69,8 @@ pub(crate) async fn serve(connection: Connection) {
     };
     if next == Next::Linger {
         own.linger(&worker).await;
+    } else {
+        own.client.connection.stream.say_bye().await;
     }
     own.exchange.input.release(&worker.buffers);
     own.client.connection.input.release(&worker.buffers);
