@@ -9,7 +9,7 @@ use levee_http::{Framing, Version};
 use super::Next;
 use super::answer::{Answer, Keep};
 use crate::http::body::{Incoming, Outgoing, Ready};
-use crate::http::buffer::LARGE_BYTES;
+use crate::http::buffer::{LARGE_BYTES, SMALL_BYTES};
 use crate::http::connection::{Broken, Connection, Link};
 use crate::http::exchange::{Client, Content, Failure};
 
@@ -20,7 +20,7 @@ pub(crate) struct Http1 {
     version: Version,
     /// Whether the connection stays open after this request.
     keep: bool,
-    body: Incoming,
+    pub(super) body: Incoming,
     /// Content at the front of the connection's input.
     at_hand: usize,
     out: Outgoing,
@@ -56,6 +56,16 @@ impl Http1 {
     /// Whether the answer's head has been made.
     pub(crate) fn has_begun(&self) -> bool {
         self.begun
+    }
+
+    /// The status that the client has seen, if any.
+    pub(crate) fn status(&self, status: u16) -> u16 {
+        if self.begun { status } else { 0 }
+    }
+
+    /// Whether the body has not come to its end.
+    pub(crate) fn waits_for_body(&self) -> bool {
+        !self.body.is_over()
     }
 
     /// Bytes of the request's body that have come.
@@ -169,12 +179,13 @@ impl Client for Http1 {
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Broken> {
         loop {
             // Requests that it sent ahead wait for their turn, a buffer of them.
-            let input = &self.connection.input;
-            if !input.is_empty() && input.len() >= crate::http::buffer::SMALL_BYTES {
+            if self.connection.input.len() >= SMALL_BYTES {
+                if self.connection.stream.has_ended() {
+                    return Poll::Ready(Broken::Closed);
+                }
                 return Poll::Pending;
             }
-            let size = crate::http::buffer::SMALL_BYTES;
-            if let Err(broken) = ready!(self.connection.poll_fill(cx, size)) {
+            if let Err(broken) = ready!(self.connection.poll_fill(cx, SMALL_BYTES)) {
                 return Poll::Ready(broken);
             }
         }
@@ -221,9 +232,8 @@ impl Client for Http1 {
 
     fn poll_send(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, Broken>> {
         loop {
-            let (first, second) = self.out.pieces(data);
-            let n = ready!(self.connection.poll_write(cx, first, second))?;
-            let content = self.out.wrote(n);
+            let (out, connection) = (&mut self.out, &mut self.connection);
+            let content = ready!(out.poll_write(data, |a, b| connection.poll_write(cx, a, b)))?;
             if content > 0 {
                 self.sent += content as u64;
                 return Poll::Ready(Ok(content));
@@ -233,11 +243,11 @@ impl Client for Http1 {
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
         while !self.out.is_written() {
-            let (first, _) = self.out.pieces(&[]);
-            let n = ready!(self.connection.poll_write(cx, first, &[]))?;
-            self.out.wrote(n);
+            let (out, connection) = (&mut self.out, &mut self.connection);
+            ready!(out.poll_write(&[], |a, b| connection.poll_write(cx, a, b)))?;
         }
-        self.connection.stream.poll_flush(cx).map_err(Broken::Io)
+        let flushed = ready!(self.connection.stream.poll_flush(cx));
+        Poll::Ready(flushed.map_err(|_| Broken::Closed))
     }
 
     fn end(&mut self, trailers: &[u8]) {
