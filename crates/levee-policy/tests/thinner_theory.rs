@@ -42,19 +42,19 @@ impl Auctions {
     fn regular(others: usize) -> Self {
         let mut config = Config::of(Capacity::Rate(100.0));
         config.burst = Some(1);
-        Self::new(config, others)
+        Self::new(&config, others)
     }
 
     /// Whenever the one request is done that the server works on.
     fn by_service(others: usize) -> Self {
-        Self::new(Config::of(Capacity::Concurrency(1)), others)
+        Self::new(&Config::of(Capacity::Concurrency(1)), others)
     }
 
-    fn new(config: Config, others: usize) -> Self {
+    fn new(config: &Config, others: usize) -> Self {
         let regular = matches!(config.capacity, Capacity::Rate(_));
         let config = Config {
             patience: Span::from_secs(86_400),
-            ..config
+            ..config.clone()
         };
         let mut auctions = Self {
             thinner: Thinner::new(config).unwrap(),
