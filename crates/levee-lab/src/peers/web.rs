@@ -12,7 +12,7 @@ use super::process::{PeerError, Process, Program, retry_taken_port};
 
 const NGINX: Program = Program {
     name: "nginx",
-    package: "nginx-light",
+    package: "nginx",
 };
 const HAPROXY: Program = Program {
     name: "haproxy",
@@ -26,7 +26,7 @@ const WRK: Program = Program {
     name: "wrk",
     package: "wrk",
 };
-/// The small page that a server of these has at `/`, and the bytes of the large one at `/big`.
+/// The small page that a server of these has at `/`, and the bytes of the large one at `/big`: more than a kernel takes off its hands.
 const PAGE: &str = "hello from a real server\n";
 const BIG_BYTES: usize = 1 << 20;
 /// Connections that nginx counts and that are no client's: its two listeners, and its channel to the master.
