@@ -1,6 +1,7 @@
 //! A client's socket. It counts what passes, and takes and gives storage as bytes come and go.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
@@ -120,6 +121,17 @@ impl Stream {
             Poll::Ready(Ok(ready)) => ready.is_read_closed(),
             Poll::Ready(Err(_)) => true,
             Poll::Pending => false,
+        }
+    }
+
+    /// In TLS, says that this is the end and no loss, as far as the kernel takes it at once. A plain socket says it by closing.
+    pub(crate) async fn say_bye(&mut self) {
+        if let Self::Tls(stream) = self {
+            poll_fn(|cx| {
+                let _ = Pin::new(&mut *stream).poll_shutdown(cx);
+                Poll::Ready(())
+            })
+            .await;
         }
     }
 

@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod browser;
 mod calls;
 mod eviction;
 mod hostile;
 mod http_exchange;
+mod http_gate;
 mod http_heads;
 mod http_slow;
 mod http_world;

@@ -232,9 +232,8 @@ impl Client for Http1 {
 
     fn poll_send(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, Broken>> {
         loop {
-            let (first, second) = self.out.pieces(data);
-            let n = ready!(self.connection.poll_write(cx, first, second))?;
-            let content = self.out.wrote(n);
+            let (out, connection) = (&mut self.out, &mut self.connection);
+            let content = ready!(out.poll_write(data, |a, b| connection.poll_write(cx, a, b)))?;
             if content > 0 {
                 self.sent += content as u64;
                 return Poll::Ready(Ok(content));
@@ -244,14 +243,11 @@ impl Client for Http1 {
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
         while !self.out.is_written() {
-            let (first, _) = self.out.pieces(&[]);
-            let n = ready!(self.connection.poll_write(cx, first, &[]))?;
-            self.out.wrote(n);
+            let (out, connection) = (&mut self.out, &mut self.connection);
+            ready!(out.poll_write(&[], |a, b| connection.poll_write(cx, a, b)))?;
         }
-        match self.connection.stream.poll_flush(cx) {
-            Poll::Ready(flushed) => Poll::Ready(flushed.map_err(|_| Broken::Closed)),
-            Poll::Pending => Poll::Pending,
-        }
+        let flushed = ready!(self.connection.stream.poll_flush(cx));
+        Poll::Ready(flushed.map_err(|_| Broken::Closed))
     }
 
     fn end(&mut self, trailers: &[u8]) {

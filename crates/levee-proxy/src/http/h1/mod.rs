@@ -3,10 +3,10 @@
 //! A head is read as strictly as `levee-http` does. What cannot be read is answered and the connection closed, because nobody
 //! knows where the next request would begin.
 
-mod answer;
+pub(super) mod answer;
 mod client;
 mod payment;
-mod story;
+pub(super) mod story;
 mod tunnel;
 
 use std::future::poll_fn;
@@ -17,7 +17,7 @@ use std::task::Poll;
 use levee_http::edit::{self, ForwardRequest, Hop, Told};
 use levee_http::forwarded::{self, Origin, Source};
 use levee_http::request::{Head, Method, Request};
-use levee_http::{Bad, Framing};
+use levee_http::{Bad, Framing, Version};
 
 use self::answer::Answer;
 use self::client::Http1;
@@ -69,6 +69,8 @@ pub(crate) async fn serve(connection: Connection) {
     };
     if next == Next::Linger {
         own.linger(&worker).await;
+    } else {
+        own.client.connection.stream.say_bye().await;
     }
     own.exchange.input.release(&worker.buffers);
     own.client.connection.input.release(&worker.buffers);
@@ -451,11 +453,14 @@ impl Loop {
     fn log(&mut self, worker: &Worker) {
         let sent = self.client.sent_bytes();
         let read = self.client.body_bytes();
-        let version = self.head.version();
+        let version = match self.head.version() {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
+        };
         self.story
             .tell(worker, &self.client.connection.link, version, read, sent);
     }
 }
 
 /// Fields that are meant for the gate.
-const GATE_FIELDS: &[&str] = &["levee-ticket", "levee-pay"];
+pub(super) const GATE_FIELDS: &[&str] = &["levee-ticket", "levee-pay"];
