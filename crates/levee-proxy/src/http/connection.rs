@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use super::buffer::{Buf, SMALL_BYTES};
 use super::gate::Place;
 use super::h1;
+use super::h2::{self, streams::Streams};
 use super::io::{Early, Stream};
 use super::settings::{Listen, ProxyProtocol};
 use super::snapshot::Phase;
@@ -46,6 +47,8 @@ pub(crate) struct Link {
     pub(crate) timer: Timer,
     phase: Cell<Phase>,
     place: RefCell<Place>,
+    /// Of a stream: those of its connection.
+    streams: Option<Rc<Streams>>,
 }
 
 impl Link {
@@ -59,6 +62,23 @@ impl Link {
             timer: worker.timers.timer(),
             phase: Cell::new(Phase::Handshake),
             place: RefCell::new(place),
+            streams: None,
+        }
+    }
+
+    /// The link of a stream: with a timer of its own, and without a place.
+    pub(crate) fn of_stream(streams: &Rc<Streams>) -> Self {
+        let of = &streams.link;
+        let phase = Phase::Headers;
+        streams.came(phase);
+        Self {
+            worker: Rc::clone(&of.worker),
+            peer: of.peer,
+            tls: of.tls,
+            timer: of.worker.timers.timer(),
+            phase: Cell::new(phase),
+            place: RefCell::new(Place::free()),
+            streams: Some(Rc::clone(streams)),
         }
     }
 
@@ -81,6 +101,9 @@ impl Link {
     /// The connection is at something else from now on, or begins it anew.
     pub(crate) fn enter(&self, phase: Phase) {
         let old = self.phase.replace(phase);
+        if let Some(streams) = &self.streams {
+            return streams.moved(old, phase);
+        }
         self.worker.count(|t| {
             t.connections[old] -= 1;
             t.connections[phase] += 1;
@@ -104,12 +127,12 @@ impl Link {
         }
     }
 
-    fn came(&self, n: usize) {
+    pub(crate) fn came(&self, n: usize) {
         self.worker.count(|t| t.bytes_in += n as u64);
         self.place.borrow_mut().progress(n as u64);
     }
 
-    fn went(&self, n: usize) {
+    pub(crate) fn went(&self, n: usize) {
         self.worker.count(|t| t.bytes_out += n as u64);
         self.place.borrow_mut().progress(n as u64);
     }
@@ -118,6 +141,9 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         let phase = self.phase.get();
+        if let Some(streams) = &self.streams {
+            return streams.went(phase);
+        }
         self.worker.count(|t| t.connections[phase] -= 1);
     }
 }
@@ -222,7 +248,7 @@ pub(crate) async fn serve(
         drop(active);
         match protocol {
             Protocol::Http1 => h1::serve(connection).await,
-            Protocol::Http2 => connection.link.worker.cut("h2"),
+            Protocol::Http2 => h2::serve(connection).await,
         }
     }
     drop(open);

@@ -3,10 +3,10 @@
 //! A head is read as strictly as `levee-http` does. What cannot be read is answered and the connection closed, because nobody
 //! knows where the next request would begin.
 
-mod answer;
+pub(super) mod answer;
 mod client;
 mod payment;
-mod story;
+pub(super) mod story;
 mod tunnel;
 
 use std::future::poll_fn;
@@ -17,7 +17,7 @@ use std::task::Poll;
 use levee_http::edit::{self, ForwardRequest, Hop, Told};
 use levee_http::forwarded::{self, Origin, Source};
 use levee_http::request::{Head, Method, Request};
-use levee_http::{Bad, Framing};
+use levee_http::{Bad, Framing, Version};
 
 use self::answer::Answer;
 use self::client::Http1;
@@ -453,11 +453,14 @@ impl Loop {
     fn log(&mut self, worker: &Worker) {
         let sent = self.client.sent_bytes();
         let read = self.client.body_bytes();
-        let version = self.head.version();
+        let version = match self.head.version() {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
+        };
         self.story
             .tell(worker, &self.client.connection.link, version, read, sent);
     }
 }
 
 /// Fields that are meant for the gate.
-const GATE_FIELDS: &[&str] = &["levee-ticket", "levee-pay"];
+pub(super) const GATE_FIELDS: &[&str] = &["levee-ticket", "levee-pay"];
