@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 /// A front at work. Its workers have threads of their own; this one waits for its end.
 #[derive(Debug)]
-pub(crate) struct Front {
+pub struct Front {
     addr: SocketAddr,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<Snapshot>,
@@ -20,7 +20,8 @@ pub(crate) struct Front {
 
 /// What a front of the lab runs with before its defences are set: one worker, as the clients' thread and the origin want the
 /// other core.
-pub(crate) fn settings(server: SocketAddr, seed: u64) -> HttpSettings {
+#[must_use]
+pub fn settings(server: SocketAddr, seed: u64) -> HttpSettings {
     let any = Listen::plain(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     let mut settings = HttpSettings::new("lab", vec![any], server);
     settings.workers = 1;
@@ -33,7 +34,10 @@ pub(crate) fn settings(server: SocketAddr, seed: u64) -> HttpSettings {
 
 impl Front {
     /// Starts it.
-    pub(crate) fn start(settings: HttpSettings) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// When a thread or a socket cannot be had, or the settings do not go together.
+    pub fn start(settings: HttpSettings) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -63,12 +67,16 @@ impl Front {
     }
 
     /// Where clients connect.
-    pub(crate) fn addr(&self) -> SocketAddr {
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
     /// Ends it; its counters as they were at the end.
-    pub(crate) fn stop(self) -> io::Result<Snapshot> {
+    ///
+    /// # Errors
+    /// When its thread panicked.
+    pub fn stop(self) -> io::Result<Snapshot> {
         self.stop.send(()).ok();
         self.thread
             .join()

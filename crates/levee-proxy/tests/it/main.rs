@@ -9,6 +9,7 @@ mod hostile;
 mod http_exchange;
 mod http_gate;
 mod http_heads;
+mod http_operated;
 mod http_slow;
 mod http_world;
 mod live;
