@@ -82,6 +82,7 @@ fn heads(c: &mut Criterion) {
                     &ForwardRequest {
                         hop: &hop,
                         origin: origin(request.fields(), peer, Default::default(), |_| false),
+                        target: None,
                         host: None,
                         framing: head.framing(),
                         connection: Connection::Persistent,

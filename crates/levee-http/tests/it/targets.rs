@@ -131,6 +131,7 @@ fn request_rewritten(request: request::Request<'_>, trusted: Option<Source>) {
                 trusted.unwrap_or_default(),
                 is_trusted,
             ),
+            target: None,
             host: None,
             framing: head.framing(),
             connection: if head.websocket() {

@@ -8,6 +8,7 @@ use comfy_table::{CellAlignment, Table};
 use levee_sim::scenario::{AtValue, Scenario};
 use levee_sim::schedule::Kind;
 use levee_smc::estimate::quantile;
+use levee_proxy::http::snapshot::Snapshot;
 use serde::Serialize;
 
 use super::record::Health;
@@ -38,6 +39,8 @@ pub struct LaneReport {
     pub attackers_held: f64,
     /// The server, one entry a run.
     pub server: Vec<ServerResult>,
+    /// The front's own counters, one entry a run; empty without a front.
+    pub front: Vec<Snapshot>,
     /// How well the clients kept to their plan, at worst.
     pub clients: Health,
 }
@@ -134,6 +137,7 @@ impl LaneReport {
                 .map(|(p50, p99)| Latency { p50, p99 }),
             attackers_held: held / results.len().max(1) as f64,
             server: results.iter().map(|r| r.server).collect(),
+            front: results.iter().filter_map(|r| r.front.clone()).collect(),
             clients: results
                 .iter()
                 .fold(Health::default(), |worst, r| worst.worst(r.clients.health)),

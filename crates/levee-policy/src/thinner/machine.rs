@@ -8,10 +8,11 @@ use super::{
     Arrival, Config, Input, Mode, Outcome, Output, RefuseCause, RequestKey, Stats,
     capacity::Server,
     contenders::Contenders,
+    fairness::{Fairness, Meter},
     meters::Meters,
     requests::{List, Requests, State},
 };
-use crate::{ConfigError, Span, StateMachine, Time, index::Slot, random};
+use crate::{ConfigError, Identity, Span, StateMachine, Time, index::Slot, random};
 
 /// How many requests are tracked at most beyond the contenders: with a rate nothing else bounds those in service. Any further
 /// one is passed on and counted, but not followed. About 100 MB (our choice).
@@ -34,6 +35,7 @@ pub struct Thinner {
     running: List,
     overloaded: bool,
     meters: Meters,
+    fairness: Meter,
     outputs: VecDeque<Output>,
     stats: Stats,
 }
@@ -62,10 +64,11 @@ impl Thinner {
             now: Time::ZERO,
             in_service: 0,
             requests: Requests::default(),
-            contenders: Contenders::new(),
+            contenders: Contenders::new(config.mode == Mode::Queue),
             running: List::EMPTY,
             overloaded: false,
             meters: Meters::new(server.rate(), Time::ZERO),
+            fairness: Meter::new(),
             outputs: VecDeque::new(),
             stats: Stats::default(),
             server,
@@ -83,6 +86,7 @@ impl Thinner {
         self.running = List::EMPTY;
         self.overloaded = false;
         self.meters = Meters::new(self.server.rate(), Time::ZERO);
+        self.fairness = Meter::new();
         self.outputs.clear();
         self.stats = Stats::default();
     }
@@ -166,6 +170,12 @@ impl Thinner {
         self.server.limit()
     }
 
+    /// How evenly groups of clients have shared the server, as far as [`Arrival::group`] was told.
+    #[must_use]
+    pub fn fairness(&self) -> Fairness {
+        self.fairness.fairness(self.now)
+    }
+
     /// What a contender, or with a quantum one in service, has paid and not been charged; `None` if the request is unknown.
     #[must_use]
     pub fn bid(&self, request: RequestKey) -> Option<u64> {
@@ -220,6 +230,8 @@ impl Thinner {
         [room, quantum, waiting, suspended]
             .into_iter()
             .flatten()
+            // What saturates there never comes.
+            .filter(|(time, _)| *time < Time::MAX)
             .min_by_key(|(time, _)| *time)
     }
 
@@ -349,7 +361,7 @@ impl Thinner {
             let slot = self.requests.insert(arrival, 0, State::Serving, self.now);
             self.serve(slot, false);
         }
-        self.note_admitted(bid);
+        self.note_admitted(arrival.group, bid);
         self.outputs.push_back(Output::Admit {
             request: arrival.request,
             price: bid,
@@ -357,7 +369,10 @@ impl Thinner {
         });
     }
 
-    fn note_admitted(&mut self, price: u64) {
+    fn note_admitted(&mut self, group: Option<Identity>, price: u64) {
+        if let Some(group) = group {
+            self.fairness.note(self.now, group, price);
+        }
         self.stats.admitted += 1;
         self.stats.spent = self.stats.spent.saturating_add(price);
         self.meters.note_admitted();
@@ -380,11 +395,18 @@ impl Thinner {
 
     /// Lets a newcomer wait.
     fn hold(&mut self, arrival: &Arrival, bid: u64) {
+        let queue = self.config.mode == Mode::Queue;
+        let came = if queue {
+            self.now.saturating_sub(Span::from_nanos(arrival.paid))
+        } else {
+            self.now
+        };
         if self.contenders.len() >= self.config.contenders {
-            let room = (self.config.mode != Mode::Queue)
-                .then(|| self.contenders.worst())
-                .flatten();
-            let Some(worst) = room else {
+            let worst = self.contenders.worst().filter(|worst| {
+                // In the queue all others keep their turn.
+                !queue || self.requests.get(*worst).since > came
+            });
+            let Some(worst) = worst else {
                 self.refuse(arrival.request, bid, RefuseCause::Crowded);
                 return;
             };
@@ -396,6 +418,7 @@ impl Thinner {
         }
         self.stats.held += 1;
         let slot = self.requests.insert(arrival, bid, State::Waiting, self.now);
+        self.requests.get_mut(slot).since = came;
         self.contenders
             .enter(&mut self.requests, slot, self.config.contenders);
         self.outputs.push_back(Output::Hold {
@@ -458,7 +481,8 @@ impl Thinner {
     fn win(&mut self, slot: Slot) {
         self.contenders.leave(&mut self.requests, slot);
         let request = self.requests.get_mut(slot);
-        let (key, price) = (request.key, core::mem::take(&mut request.bid));
+        let (key, group) = (request.key, request.group());
+        let price = core::mem::take(&mut request.bid);
         let resumed = request.state == State::Suspended;
         let waited = self.now - request.arrived;
         request.state = State::Serving;
@@ -472,7 +496,7 @@ impl Thinner {
                 price,
             });
         } else {
-            self.note_admitted(price);
+            self.note_admitted(group, price);
             self.outputs.push_back(Output::Admit {
                 request: key,
                 price,
@@ -513,6 +537,12 @@ impl Thinner {
         }
         self.contenders
             .enter(&mut self.requests, active, self.config.contenders);
+        // None has won if the capacity was lowered and others are in service still.
+        if self.contenders.len() > self.config.contenders
+            && let Some(worst) = self.contenders.worst()
+        {
+            self.expel(worst, RefuseCause::Crowded);
+        }
     }
 
     fn pay(&mut self, key: RequestKey, units: u64) {
@@ -592,13 +622,14 @@ impl Thinner {
             self.meters = Meters::new(self.server.rate(), self.now);
         }
         if self.config.mode != old.mode {
+            self.contenders.rank_by_age(self.config.mode == Mode::Queue);
             self.drop_bids();
         }
         self.dispatch();
         self.advance(self.now);
     }
 
-    /// What was paid in another currency buys nothing.
+    /// What was paid in another currency buys nothing; contenders rank anew.
     fn drop_bids(&mut self) {
         let mut forfeited = 0_u64;
         let contenders: alloc::vec::Vec<Slot> = self.contenders.iter(&self.requests).collect();

@@ -9,19 +9,58 @@
 //! - *contender*: a request that waits to be admitted, after [`Output::Hold`].
 //! - *bid*: what a contender has paid so far, in the units of the mode; *price*: what an admitted one paid.
 //! - *in service*: from [`Output::Admit`] to [`Input::Done`]. After [`Output::Abort`] too the front reports the latter.
+//! - *overload*: from when a request cannot be admitted at once until nobody waits and demand is below nine tenths of the
+//!   capacity. Outside of it no request waits, pays or is refused.
+//!
+//! # Who gets in during an overload
+//!
+//! | mode | unit | admitted is |
+//! |---|---|---|
+//! | [`Mode::Random`] | - | each with probability `C / inbound`; the rest may come again later |
+//! | [`Mode::Retry`] | retries | as before; the rest may come again at once |
+//! | [`Mode::Priced`] | retries | who has paid `r = inbound / C`, the request itself included |
+//! | [`Mode::Auction`] | bytes | the highest bid, whenever the server can take one; it pays its bid, the others keep theirs |
+//! | [`Mode::ProofOfWork`] | hashes | as in the auction |
+//! | [`Mode::Queue`] | ns | who first came first |
+//!
+//! Of equal bids the oldest wins, so that an auction without bids is a queue. In the last four a request that the front cannot let
+//! wait is admitted only if nobody does. With auctions at regular intervals, a client that sends the part `e` of all bytes that
+//! come in gets at least `e / (2 - e)` of the server, whatever the others do and when they do it.
+//!
+//! # What the server can take
+//!
+//! - A *rate*: regular intervals of `1/C`. Requests may run ahead of them by a small burst, in the auctions only until an
+//!   overload begins, and a late driver may make good as many.
+//! - *Concurrent requests*: a place is free when its request is [`Input::Done`]. Where `C` is needed for a price or a
+//!   probability, it is measured.
+//! - An [`AdaptiveLimit`] on these.
+//!
+//! # Quanta
+//!
+//! With [`Config::quantum`] requests of different cost pay for the time that they take, by the SIGCOMM paper's rule: contenders and
+//! those in service pay on. At the end of its quantum a request in service is suspended if a contender has paid more, which then
+//! is admitted or resumed and has its balance charged; else it goes on, and its own balance is charged. One that stays suspended
+//! for too long is aborted. Where the server cannot suspend, the loser is aborted at once.
 //!
 //! # A full house
 //!
 //! Nothing that a stranger sends makes more state than a contender, and there are at most [`Config::contenders`] of them. When so
 //! many wait and another comes, the lowest bid makes room, the oldest of equals, but none of the newest quarter. So a newcomer
 //! has the time of as many further arrivals to make its first payment, and one that has paid `b` loses its place only if three
-//! quarters of all places are held by contenders that have paid at least `b` each. In [`Mode::Queue`] the newcomer is refused.
+//! quarters of all places are held by contenders that have paid at least `b` each. In [`Mode::Queue`] it is who
+//! came last.
+//!
+//! # What it leaves out
+//!
+//! Tickets, pages and proofs, how a payment is made and counted, how a server suspends: the front's business. Who is good:
+//! nobody's.
 
 mod adaptive;
 mod bucket;
 mod capacity;
 mod config;
 mod contenders;
+mod fairness;
 mod heap;
 mod machine;
 mod meters;
@@ -38,6 +77,7 @@ pub use self::{
         CONCURRENCY_MAX, CONTENDERS, CONTENDERS_MAX, Capacity, Config, Kind, Mode, PATIENCE,
         RATE_MAX, RATE_MIN, RETRY_AFTER, SUSPENDED,
     },
+    fairness::{Fairness, Shares, TopShare},
     machine::{TRACKED_BEYOND, Thinner},
     stats::{Done, Ignored, Refused, Stats},
 };
@@ -55,7 +95,8 @@ pub struct RequestKey(pub u64);
 pub struct Arrival {
     /// Its name from now on.
     pub request: RequestKey,
-    /// What it has paid already, in the units of the mode: retries made under its ticket, hashes of a proof.
+    /// What it has paid already, in the units of the mode: earlier tries under its ticket, bytes, hashes of a proof; in the queue
+    /// the nanoseconds since it first came.
     #[serde(default)]
     pub paid: u64,
     /// Whether the front can let it wait. One that cannot is admitted now or refused.
@@ -162,7 +203,7 @@ pub enum RefuseCause {
     Drawn,
     /// It has paid less than the price.
     Unpaid,
-    /// It has waited as long as it may, and others paid more.
+    /// It has waited as long as it may, or cannot wait, and others paid more or came before it.
     Outbid,
     /// So many contenders are waiting that there is no room for one more, or for it.
     Crowded,

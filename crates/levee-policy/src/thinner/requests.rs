@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 
 use super::{Arrival, RequestKey};
 use crate::{
-    Time,
+    Identity, Time,
     index::{Index, Slot},
 };
 
@@ -35,18 +35,24 @@ pub(super) enum State {
 pub(super) struct Request {
     pub(super) key: RequestKey,
     pub(super) arrived: Time,
-    /// When its quantum or its suspension began.
+    /// When its quantum or its suspension began; of one that waits, when its client first came.
     pub(super) since: Time,
     /// What it has paid and was not charged yet.
     pub(super) bid: u64,
     /// Its rank among the contenders by age.
     pub(super) order: u64,
+    group: u64,
     prev: Slot,
     next: Slot,
     pub(super) state: State,
+    has_group: bool,
 }
 
 impl Request {
+    pub(super) fn group(&self) -> Option<Identity> {
+        self.has_group.then_some(Identity(self.group))
+    }
+
     pub(super) fn is_contender(&self) -> bool {
         matches!(self.state, State::Waiting | State::Suspended)
     }
@@ -113,9 +119,11 @@ impl Requests {
             since: now,
             bid,
             order: 0,
+            group: arrival.group.map_or(0, |group| group.0),
             prev: NONE,
             next: NONE,
             state,
+            has_group: arrival.group.is_some(),
         };
         let slot = if let Some(slot) = free.pop() {
             records[slot as usize] = request;

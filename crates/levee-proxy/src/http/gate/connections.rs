@@ -17,9 +17,10 @@ use levee_policy::selective::{
 use levee_policy::{ConfigError, Identity, Span, Time};
 use serde::Serialize;
 
+use super::Gate;
 use super::driven::Driven;
 use super::signal::Signal;
-use super::{Gate, Recording};
+use crate::recorder::Recorder;
 
 /// The table counts as about to be full at 7/8 of its capacity, and no longer so below 3/4: what is usual there is then known
 /// before it matters.
@@ -73,13 +74,13 @@ impl Connections {
         config: &Config,
         seed: u64,
         is_dry_run: bool,
-        recording: Option<Recording<Selective>>,
+        recorder: Option<Recorder<Selective>>,
     ) -> Result<Self, ConfigError> {
         Ok(Connections {
             driven: Driven::new(
                 Selective::new(capacity, with_tunnels(config))?,
                 seed,
-                recording,
+                recorder,
             ),
             cells: HashMap::default(),
             is_dry_run,
@@ -177,6 +178,14 @@ impl Connections {
                 Span::from_nanos(usual.as_nanos() / REPORTS)
             })
         })
+    }
+
+    pub(super) fn finish_recording(&mut self) {
+        self.driven.finish_recording();
+    }
+
+    pub(super) fn recording_lost(&self) -> u64 {
+        self.driven.recording_lost()
     }
 
     pub(super) fn snapshot(&self) -> ConnectionsSnapshot {

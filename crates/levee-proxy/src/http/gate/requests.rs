@@ -10,11 +10,11 @@ use levee_policy::{ConfigError, Identity, Span, StateMachine as _, Time};
 use serde::Serialize;
 use tokio::sync::{Notify, oneshot};
 
-use super::Recording;
 use super::driven::Driven;
 use super::signal::{Ending, Signal};
 use crate::http::pages::{Cause, RETRY_BYTES, Refusal};
 use crate::http::ticket::{Spent, Ticket, Tickets};
+use crate::recorder::Recorder;
 
 /// How long a place that a page's script won is kept for the reload: a round trip and a browser that is busy (our choice).
 pub const CLAIM_HOLD: Span = Span::from_secs(3);
@@ -220,10 +220,10 @@ impl Requests {
         config: &Config,
         tickets: Tickets,
         seed: u64,
-        recording: Option<Recording<Thinner>>,
+        recorder: Option<Recorder<Thinner>>,
     ) -> Result<Self, ConfigError> {
         Ok(Requests {
-            driven: Driven::new(Thinner::new(config.clone())?, seed, recording),
+            driven: Driven::new(Thinner::new(config.clone())?, seed, recorder),
             mode: config.mode,
             has_quantum: config.quantum.is_some(),
             protect: Vec::new(),
@@ -413,6 +413,8 @@ impl Requests {
 
     /// The client of a contender is gone.
     pub(super) fn leave(&mut self, now: Time, key: u64, generation: u32) {
+        // It may have won at this very moment: the machine does what is due before it hears of the leaving.
+        self.due(now);
         let is_it = |contender: &Contender| contender.generation == generation;
         if !self.contenders.get(&key).is_some_and(is_it) {
             return;
@@ -741,6 +743,14 @@ impl Requests {
         for early in self.early.values() {
             early.notify_waiters();
         }
+    }
+
+    pub(super) fn finish_recording(&mut self) {
+        self.driven.finish_recording();
+    }
+
+    pub(super) fn recording_lost(&self) -> u64 {
+        self.driven.recording_lost()
     }
 
     pub(super) fn snapshot(&self) -> RequestsSnapshot {
