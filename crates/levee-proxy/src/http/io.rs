@@ -3,7 +3,6 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 
@@ -96,7 +95,7 @@ impl Stream {
         match self {
             Self::Plain(stream) => loop {
                 ready!(stream.poll_read_ready(cx))?;
-                let room = &mut sink.unread[..max.min(SINK_BYTES)];
+                let room = &mut sink.unread.spare_capacity_mut()[..max.min(SINK_BYTES)];
                 let dropped = stream.try_io(Interest::READABLE, || {
                     SockRef::from(&*stream).recv_with_flags(room, MSG_TRUNC)
                 });
@@ -302,7 +301,7 @@ pub(crate) fn poll_write(
 /// Where bytes go that nobody wants; one a worker.
 pub(crate) struct Sink {
     /// The kernel does not write to it (`MSG_TRUNC`), so that it takes no memory.
-    unread: Vec<MaybeUninit<u8>>,
+    unread: Vec<u8>,
     /// What was in TLS has to be read.
     read: Vec<u8>,
 }
@@ -310,7 +309,7 @@ pub(crate) struct Sink {
 impl Default for Sink {
     fn default() -> Self {
         Self {
-            unread: vec![MaybeUninit::uninit(); SINK_BYTES],
+            unread: Vec::with_capacity(SINK_BYTES),
             read: vec![0; LARGE_BYTES],
         }
     }

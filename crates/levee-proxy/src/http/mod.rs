@@ -18,9 +18,9 @@
 //!
 //! # Seams
 //!
-//! - [`exchange::Client`] is the side of one request that differs between HTTP/1.1 and HTTP/2: where its body comes from and
-//!   where its answer goes. [`exchange::run`] is generic over it.
-//! - [`connection::Link`] is what any code on a connection asks whether it must stop ([`connection::Link::poll_stop`]): a
+//! - `exchange::Client` is the side of one request that differs between HTTP/1.1 and HTTP/2: where its body comes from and
+//!   where its answer goes. `exchange::run` is generic over it.
+//! - `connection::Link` is what any code on a connection asks whether it must stop (`connection::Link::poll_stop`): a
 //!   deadline, an eviction, the end of the front. It is asked before each wait.
 //! - [`gate::Gate`] decides: [`Gate::connect`] when a connection is accepted, [`Gate::ask`] when a head has been read and
 //!   before any byte of a body is, [`Gate::pay`] for a payment.
