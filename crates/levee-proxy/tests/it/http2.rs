@@ -1,14 +1,23 @@
 //! HTTP/2 with the front: what passes, and what does not.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::{self, SendRequest};
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, Request, Response};
+use levee_policy::thinner::Mode;
+use levee_proxy::http::pages::PAY_PATH;
 use levee_proxy::http::snapshot::Phase;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
+use crate::http_gate::Full;
+use crate::http_operated::{certificate, files, with_tls};
 use crate::http_world::{HUGE, World, header, within};
 use crate::http2_wire::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Ended, Frame, GOAWAY, HEADERS,
@@ -246,17 +255,22 @@ async fn a_refusal_does_not_wait_for_the_body() {
 #[tokio::test]
 async fn half_an_answer_is_cut() {
     let world = World::new().await;
-    let mut client = connect(&world).await;
-    let mut answer = ask(&mut client, to("GET", "/cut"), None).await;
-    let error = within("the cut", async {
-        loop {
-            match answer.body_mut().data().await.expect("no end") {
-                Ok(_) => {}
-                Err(error) => return error,
+    let mut raw = Raw::to(world.addr()).await;
+    raw.send(&[get(1, "/cut")]).await;
+    const INTERNAL_ERROR: u8 = 2;
+    loop {
+        let got = raw.next().await.expect("the connection to stay");
+        match (got.stream, got.kind) {
+            (1, RST_STREAM) => {
+                assert_eq!(got.payload[3], INTERNAL_ERROR);
+                break;
             }
+            (1, _) => assert_eq!(got.flags & END_STREAM, 0, "{got:?}"),
+            _ => {}
         }
-    });
-    assert_eq!(error.await.reason(), Some(Reason::INTERNAL_ERROR));
+    }
+    raw.send(&[get(3, "/")]).await;
+    assert_eq!(raw.answer(3).await, Ok(200));
 }
 
 /// RFC 9113 section 8: what is malformed never gets to the server.
@@ -375,7 +389,7 @@ async fn floods_end_the_connection() {
             .flat_map(|i| {
                 [
                     get(2 * i + 1, "/never"),
-                    frame(WINDOW_UPDATE, 0, 2 * i + 1, &[0; 4]),
+                    frame(WINDOW_UPDATE, 0, 2 * i + 1, &[0x7f, 0xff, 0xff, 0xff]),
                 ]
             })
             .collect()
@@ -473,7 +487,6 @@ async fn every_phase_has_its_deadline() {
     .await;
     let addr = world.addr();
     let late = |phase: Phase| async move { traffic(&world).await.timed_out[phase] };
-    // The preface, a byte now and then.
     let begun = Instant::now();
     let mut raw = Raw::to(addr).await;
     assert_eq!(raw.end().await, Ended(Some(ENHANCE_YOUR_CALM)), "no stream");
@@ -498,21 +511,20 @@ async fn every_phase_has_its_deadline() {
     slow.resize(9, 0);
     slow[1] = 0x3f;
     slow.extend(vec![0; 16_000]);
-    let begun = Instant::now();
     raw.put(&slow[..9]).await;
-    while raw
-        .stream
-        .try_read(&mut [0; 1])
-        .is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock)
-    {
-        raw.put(&[0]).await;
-        tokio::time::sleep(DRIP).await;
-        assert!(
-            begun.elapsed() < Duration::from_secs(8),
-            "nobody cuts a drip"
-        );
-    }
-    drop(raw);
+    let cut = async {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(DRIP) => raw.put(&[0]).await,
+                got = raw.next() => match got {
+                    Some(got) if got.kind == GOAWAY => return got.payload[7],
+                    Some(_) => {}
+                    None => panic!("a GOAWAY first"),
+                }
+            }
+        }
+    };
+    assert_eq!(u32::from(within("the cut", cut).await), ENHANCE_YOUR_CALM);
     // Without a stream, pings do not count.
     let mut raw = Raw::to(addr).await;
     raw.send(&[get(1, "/")]).await;
@@ -598,7 +610,7 @@ async fn a_stop_lets_streams_end() {
     let mut raw = Raw::to(world.addr()).await;
     raw.send(&[get(1, "/when-told")]).await;
     within("the request", world.seen.came.notified()).await;
-    let (seen, front) = (std::sync::Arc::clone(&world.seen), world.front);
+    let (seen, front) = (Arc::clone(&world.seen), world.front);
     let stop = tokio::spawn(front.stop(Duration::from_secs(5)));
     let goodbye = raw.await_frame(GOAWAY, 0).await;
     assert_eq!(u32::from(goodbye.payload[7]), NO_ERROR);
@@ -616,4 +628,167 @@ async fn a_connection_has_so_many_requests() {
     raw.send(&[get(1, "/"), get(3, "/")]).await;
     assert_eq!(raw.end().await, Ended(Some(NO_ERROR)));
     assert_eq!(world.seen.requests().len(), 2);
+}
+
+/// ALPN chooses; what the front offers first is HTTP/2.
+#[tokio::test]
+async fn over_tls_it_is_chosen_by_alpn() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = files(folder.path());
+    certificate(&files);
+    let world = with_tls(&files).await;
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_file(&files.certificate).unwrap())
+        .unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider);
+    let config = config.with_safe_default_protocol_versions().unwrap();
+    let mut config = config.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec(), b"h2".to_vec()];
+    let stream = TcpStream::connect(world.addr()).await.unwrap();
+    let name = ServerName::try_from("a.example").unwrap();
+    let stream = TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+        .unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let (mut client, connection) = client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let large = vec![b'z'; 1 << 20];
+    let mut answer = ask(&mut client, to("POST", "/length"), Some(&large)).await;
+    assert_eq!(
+        body(answer.body_mut()).await.0,
+        large.len().to_string().as_bytes()
+    );
+    assert_eq!(
+        header(&world.seen.requests()[0], "x-forwarded-proto"),
+        Some("https")
+    );
+}
+
+/// A ticket of the thinner in a field.
+fn with(ticket: &str, method: &str, path: &str) -> http::request::Builder {
+    to(method, path).header("levee-ticket", ticket)
+}
+
+/// Case 26: payment on a stream, more than all windows hold, for a request on another of the same connection.
+#[tokio::test]
+async fn payment_flows_beyond_the_windows() {
+    let mut full = Full::new(Mode::Auction).await;
+    let mut client = connect(&full.world).await;
+    let refused = ask(&mut client, to("GET", "/"), None).await;
+    assert_eq!(refused.status(), 503);
+    let ticket = refused.headers()["levee-ticket"]
+        .to_str()
+        .unwrap()
+        .to_owned();
+    // A refusal does not wait for a body.
+    let mut ready = client.clone().ready().await.unwrap();
+    let (answer, _body) = ready
+        .send_request(to("POST", "/echo").body(()).unwrap(), false)
+        .unwrap();
+    assert_eq!(within("a refusal", answer).await.unwrap().status(), 503);
+
+    let mut ready = client.clone().ready().await.unwrap();
+    let (waits, _) = ready
+        .send_request(with(&ticket, "GET", "/").body(()).unwrap(), true)
+        .unwrap();
+    full.until("a contender", |seen| seen.contenders == 1).await;
+    let mut ready = client.clone().ready().await.unwrap();
+    let (paid, mut pays) = ready
+        .send_request(with(&ticket, "POST", PAY_PATH).body(()).unwrap(), false)
+        .unwrap();
+    const BYTES: usize = 8 << 20;
+    let mut left = BYTES;
+    while left > 0 {
+        pays.reserve_capacity(left.min(1 << 16));
+        let room = within(
+            "room to pay",
+            std::future::poll_fn(|cx| pays.poll_capacity(cx)),
+        )
+        .await;
+        let n = room.unwrap().unwrap().min(left);
+        pays.send_data(Bytes::from(vec![0; n]), false).unwrap();
+        left -= n;
+    }
+    full.until("the payment", |seen| seen.stats.paid >= BYTES as u64)
+        .await;
+    full.free().await;
+    // The channel is closed when it has won: the client is told so, and need not end its body.
+    assert_eq!(within("the answer", waits).await.unwrap().status(), 200);
+    assert_eq!(
+        within("the channel's end", paid).await.unwrap().status(),
+        200
+    );
+    let seen = full.world.seen.requests();
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    assert_eq!(header(&seen[1], "levee-ticket"), None);
+}
+
+#[tokio::test]
+async fn a_client_that_goes_leaves_the_auction() {
+    let full = Full::new(Mode::Auction).await;
+    let mut client = connect(&full.world).await;
+    let ticket = full.ticket().await;
+    let mut ready = client.clone().ready().await.unwrap();
+    let (_, mut waits) = ready
+        .send_request(with(&ticket, "GET", "/").body(()).unwrap(), true)
+        .unwrap();
+    full.until("a contender", |seen| seen.contenders == 1).await;
+    waits.send_reset(Reason::CANCEL);
+    full.until("nobody", |seen| seen.contenders == 0).await;
+    assert_eq!(ask(&mut client, to("GET", "/"), None).await.status(), 503);
+}
+
+/// Runs a program to its end, which has a minute to come: what it printed.
+async fn run(program: &'static str, args: &[&str]) -> String {
+    let mut command = std::process::Command::new("timeout");
+    command.args(["60", program]).args(args);
+    let output = tokio::task::spawn_blocking(move || command.output())
+        .await
+        .unwrap()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{program}: {text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+/// What others' clients make of it.
+#[tokio::test]
+#[ignore = "needs nghttp, h2load and curl"]
+async fn peers_speak_http_2() {
+    let world = World::new().await;
+    let url = |path: &str| format!("http://{}{path}", world.addr());
+    assert_eq!(run("nghttp", &[&url("/chunked")]).await, "Wikipedia");
+    let curl = ["--silent", "--show-error", "--http2-prior-knowledge"];
+    for (args, expect) in [
+        (&["--data", "hello"][..], "hello"),
+        (&["--data", "hello", "--header", "Content-Length:"], "hello"),
+        (
+            &["--data", "hello", "--header", "Expect: 100-continue"],
+            "hello",
+        ),
+    ] {
+        let url = url("/echo");
+        let args = [&curl[..], args, &[url.as_str()]].concat();
+        assert_eq!(run("curl", &args).await, expect, "{args:?}");
+    }
+    let status = [
+        "--head",
+        "--write-out",
+        "%{http_version} %{http_code} %{size_download}",
+        "--output",
+        "/dev/null",
+    ];
+    let target = url("/head");
+    let args = [&curl[..], &status, &[target.as_str()]].concat();
+    assert_eq!(run("curl", &args).await, "2 200 0");
+    let report = run("h2load", &["-n", "5000", "-c", "5", "-m", "20", &url("/")]).await;
+    assert!(report.contains("5000 succeeded, 0 failed"), "{report}");
+    assert_eq!(traffic(&world).await.h2_abuse.len(), 0);
 }

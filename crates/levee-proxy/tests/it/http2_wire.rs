@@ -164,7 +164,7 @@ impl Raw {
             match got.kind {
                 HEADERS if got.stream == stream => return Ok(status(&got.payload)),
                 RST_STREAM if got.stream == stream => return Err(got.number(0)),
-                GOAWAY => panic!("GOAWAY {}", got.number(4)),
+                GOAWAY if got.number(4) != NO_ERROR => panic!("GOAWAY {}", got.number(4)),
                 _ => {}
             }
         }
