@@ -3,6 +3,7 @@
 const TOKEN: u8 = 1;
 const TARGET: u8 = 2;
 const HOST: u8 = 4;
+const TEXT: u8 = 8;
 
 const CLASS: [u8; 256] = {
     let mut t = [0u8; 256];
@@ -59,68 +60,70 @@ const CLASS: [u8; 256] = {
         {
             v |= HOST;
         }
+        if c == b'\t' || (c >= 0x20 && c != 0x7f) {
+            v |= TEXT;
+        }
         t[i] = v;
         i += 1;
     }
     t
 };
 
+#[inline]
 pub(crate) fn is_token(c: u8) -> bool {
     CLASS[c as usize] & TOKEN != 0
 }
 
+#[inline]
 pub(crate) fn is_target(c: u8) -> bool {
     CLASS[c as usize] & TARGET != 0
 }
 
+#[inline]
 pub(crate) fn is_host(c: u8) -> bool {
     CLASS[c as usize] & HOST != 0
 }
 
 /// Optional white space (OWS).
+#[inline]
 pub(crate) fn is_ows(c: u8) -> bool {
     matches!(c, b' ' | b'\t')
 }
 
 /// What may stand in a field value or a reason phrase.
+#[inline]
 pub(crate) fn is_text(c: u8) -> bool {
-    c == b'\t' || (c >= 0x20 && c != 0x7f)
+    CLASS[c as usize] & TEXT != 0
 }
 
 /// The index of the first byte from `at` on of which `is` does not hold.
+#[inline]
 pub(crate) fn skip(bytes: &[u8], at: usize, is: impl Fn(u8) -> bool) -> usize {
     let rest = bytes.get(at..).unwrap_or_default();
     at + rest.iter().position(|c| !is(*c)).unwrap_or(rest.len())
 }
 
-/// The index of the first byte from `at` on that is no [text](is_text): eight bytes a step.
+/// The index of the first byte from `at` on that is no [text](is_text).
+#[inline]
 pub(crate) fn skip_text(bytes: &[u8], mut at: usize) -> usize {
-    const ONES: u64 = u64::MAX / 255;
-    const HIGH: u64 = ONES * 0x80;
-    loop {
-        let rest = bytes.get(at..).unwrap_or_default();
-        let Some(eight) = rest.first_chunk::<8>() else {
-            return skip(bytes, at, is_text);
-        };
-        let word = u64::from_le_bytes(*eight);
-        // A byte's high bit is set where the byte is below 0x20 or is 0x7f; false marks can only stand above a true one.
-        let below = word.wrapping_sub(ONES * 0x20) & !word;
-        let del = word ^ (ONES * 0x7f);
-        let del = del.wrapping_sub(ONES) & !del;
-        let marks = (below | del) & HIGH;
-        if marks == 0 {
-            at += 8;
+    // The compiler makes one comparison of a block's sixteen.
+    while let Some(block) = bytes.get(at..).and_then(|b| b.first_chunk::<16>()) {
+        let control = |c: &u8| u8::from(*c < 0x20) | u8::from(*c == 0x7f);
+        if block.iter().fold(0, |found, c| found | control(c)) == 0 {
+            at += 16;
             continue;
         }
-        at += marks.trailing_zeros() as usize / 8;
-        if bytes.get(at) != Some(&b'\t') {
+        let stop = skip(block, 0, is_text);
+        at += stop;
+        if stop < block.len() {
             return at;
         }
-        at += 1;
     }
+    skip(bytes, at, is_text)
 }
 
 /// `b` without white space at its ends.
+#[inline]
 pub(crate) fn trim(mut b: &[u8]) -> &[u8] {
     while let [first, rest @ ..] = b
         && is_ows(*first)
@@ -136,6 +139,7 @@ pub(crate) fn trim(mut b: &[u8]) -> &[u8] {
 }
 
 /// The members of a comma-separated list without quoted strings (RFC 9110 section 5.6.1), empty ones left out.
+#[inline]
 pub(crate) fn members(value: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     value
         .split(|c| *c == b',')
@@ -144,6 +148,7 @@ pub(crate) fn members(value: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
 }
 
 /// A decimal number of 1 to 19 digits and nothing else.
+#[inline]
 pub(crate) fn number(digits: &[u8]) -> Option<u64> {
     // 19 digits always fit.
     if digits.is_empty() || digits.len() > 19 {
@@ -155,6 +160,7 @@ pub(crate) fn number(digits: &[u8]) -> Option<u64> {
 }
 
 /// Appends `n` in decimal.
+#[inline]
 pub(crate) fn put_number(out: &mut alloc::vec::Vec<u8>, mut n: u64) {
     let mut digits = [0u8; 20];
     let mut at = digits.len();

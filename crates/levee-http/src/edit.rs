@@ -98,6 +98,8 @@ pub struct ForwardRequest<'a> {
     pub hop: &'a Hop,
     /// Who made it, from [`forwarded::origin`](crate::forwarded::origin).
     pub origin: Origin,
+    /// A target to name in place of the one that came.
+    pub target: Option<&'a [u8]>,
     /// A host to name in place of the one that came.
     pub host: Option<&'a [u8]>,
     /// How its body is sent on.
@@ -137,9 +139,13 @@ pub fn request(out: &mut Vec<u8>, request: Request<'_>, f: &ForwardRequest<'_>) 
     out.reserve(request.head.len() + f.lines.len() + 256);
     out.extend_from_slice(request.method());
     out.push(b' ');
-    let target = request.origin_form();
-    out.extend_from_slice(target.root.as_bytes());
-    out.extend_from_slice(target.path);
+    if let Some(target) = f.target {
+        out.extend_from_slice(target);
+    } else {
+        let target = request.origin_form();
+        out.extend_from_slice(target.root.as_bytes());
+        out.extend_from_slice(target.path);
+    }
     out.extend_from_slice(b" HTTP/1.1\r\n");
     let host = f.host.unwrap_or(request.host());
     line(out, "Host", host);

@@ -161,9 +161,10 @@ fn element(mut text: &[u8]) -> Option<Element<'_>> {
             let (value, rest) = quoted.split_at_checked(end)?;
             (value, rest.strip_prefix(b"\"")?)
         } else {
+            // A port or an IPv6 address has to be quoted, and some hops do not.
             let end = rest
                 .iter()
-                .position(|c| !is_token(*c))
+                .position(|c| !is_token(*c) && !matches!(c, b':' | b'[' | b']'))
                 .unwrap_or(rest.len());
             rest.split_at_checked(end)?
         };

@@ -167,10 +167,7 @@ impl Reading {
 pub(crate) fn in_whole(stop: Stop, bytes: &[u8], at: usize, max: usize) -> Stop {
     let within = bytes.get(at..bytes.len().min(max)).unwrap_or_default();
     match (memchr(b'\n', within), bytes.len() >= max) {
-        (Some(_), _) => match stop {
-            Stop::Partial => Bad::new(400, "a line ends too early").into(),
-            Stop::Bad(_) => stop,
-        },
+        (Some(_), _) => stop,
         (None, true) => TOO_LONG.into(),
         (None, false) => Stop::Partial,
     }

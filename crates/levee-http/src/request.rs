@@ -225,16 +225,19 @@ impl Head {
             reading.line = 2;
         }
         let at = reading.line;
+        let max = limits.head_bytes_max.min(Limits::CEILING);
+        // What can be no request is refused at its first byte: it may never send a line's end.
         match bytes.get(at) {
             None => return Err(Stop::Partial),
-            Some(b'\r') if at == 0 && bytes.len() == 1 => return Err(Stop::Partial),
             Some(0x16) => return Err(Bad::new(400, "TLS where plain HTTP is spoken").into()),
-            Some(b'\r') => return Err(Bad::new(400, "no request line").into()),
+            Some(b'\r') => {
+                let bad = Bad::new(400, "no request line").into();
+                return Err(in_whole(bad, bytes, at, max));
+            }
             Some(b'\n') => return Err(BARE_LF.into()),
             Some(c) if !is_token(*c) => return Err(Bad::new(400, "not an HTTP request").into()),
             Some(_) => {}
         }
-        let max = limits.head_bytes_max.min(Limits::CEILING);
         let target_max = limits.target_bytes_max;
         let line =
             request_line(bytes, at, target_max).map_err(|stop| in_whole(stop, bytes, at, max));
@@ -495,7 +498,15 @@ fn request_line(bytes: &[u8], at: usize, target_max: usize) -> Result<StartLine,
         return Err(Bad::new(414, "the target is too long").into());
     }
     let version_at = target_end + 1;
-    let version = bytes.get(version_at..version_at + 8).ok_or(Stop::Partial)?;
+    let Some(version) = bytes.get(version_at..version_at + 8) else {
+        return Err(
+            if bytes.get(version_at..).is_some_and(|b| b.contains(&b'\n')) {
+                MALFORMED.into()
+            } else {
+                Stop::Partial
+            },
+        );
+    };
     let version = Version::of(version).map_err(|known| {
         if known {
             Bad::new(505, "a version other than HTTP/1")

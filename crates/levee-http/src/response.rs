@@ -2,7 +2,7 @@
 
 use crate::Bad;
 use crate::chars::{members, skip_text};
-use crate::field::{Field, Fields, Name, Span, drop_named};
+use crate::field::{Field, FieldRef, Fields, Name, Span, drop_named};
 use crate::framing::{Framing, declared};
 use crate::head::{BARE_CR, BARE_LF, Limits, Parsed, Reading, Stop, Version, in_whole};
 use crate::request::{CONNECTION_OPTIONS_MAX, Method};
@@ -226,6 +226,19 @@ impl<'a> Response<'a> {
         }
     }
 
+    /// The fields that concern more than one connection: those of [`edit::response`](crate::edit::response), for writers
+    /// of other protocols. Content-Length is not among them.
+    pub fn sent_on(self) -> impl Iterator<Item = FieldRef<'a>> {
+        let kept = |f: &&Field| !f.dropped && !f.name.is_hop_by_hop() && f.name != Name::Trailer;
+        let bytes = self.bytes;
+        let fields = self.head.reading.fields.iter().filter(kept);
+        fields.map(move |f| FieldRef {
+            name: f.name,
+            text: f.name_of(bytes),
+            value: f.value.of(bytes),
+        })
+    }
+
     pub(crate) fn raw_fields(self) -> (&'a [Field], &'a [u8]) {
         (&self.head.reading.fields, self.bytes)
     }
@@ -241,6 +254,9 @@ struct StatusLine {
 fn status_line(bytes: &[u8]) -> Result<StatusLine, Stop> {
     const MALFORMED: Bad = Bad::new(502, "not a status line: version, three digits, reason");
     // `HTTP/1.1 200` and what follows; the space before an empty reason is often left out.
+    if bytes.iter().take(12).any(|c| *c == b'\n') {
+        return Err(MALFORMED.into());
+    }
     let (start, rest) = bytes.split_at_checked(12).ok_or(Stop::Partial)?;
     let (version, code) = start.split_at_checked(8).ok_or(Stop::Partial)?;
     let version = Version::of(version).map_err(|known| {

@@ -12,10 +12,7 @@ use crate::stats::Share;
 /// The whole page.
 #[must_use]
 pub fn page(demo: &DemoResult) -> String {
-    let mut out = String::with_capacity(64 << 10);
-    for part in HEAD {
-        out.push_str(part);
-    }
+    let mut out = head("Levee: a telephone server under attack");
     introduction(&mut out, demo);
     out.push_str("<section class=\"plots\">\n");
     for (lane, series) in demo.report.lanes.iter().zip(&demo.series) {
@@ -29,23 +26,16 @@ pub fn page(demo: &DemoResult) -> String {
     out
 }
 
-/// Blue and orange are told apart by all common kinds of colour vision, and each area is labelled besides.
-const HEAD: [&str; 3] = [
-    r#"<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Levee: a telephone server under attack</title>
-<style>
-"#,
-    include_str!("../../../assets/report.css"),
-    r#"</style>
-</head>
-<body>
-<main>
-"#,
-];
+/// The beginning of a page, up to its content. Blue and orange are told apart by all common kinds of colour vision, and each area is
+/// labelled besides.
+pub(crate) fn head(title: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+         <style>\n{}</style>\n</head>\n<body>\n<main>\n",
+        include_str!("../../../assets/report.css")
+    )
+}
 
 fn introduction(out: &mut String, demo: &DemoResult) {
     write!(
@@ -76,25 +66,25 @@ fn introduction(out: &mut String, demo: &DemoResult) {
     out.push_str("</ul>\n");
 }
 
-const WIDTH: f64 = 400.0;
-const HEIGHT: f64 = 250.0;
-const LEFT: f64 = 34.0;
-const RIGHT: f64 = 10.0;
-const TOP: f64 = 14.0;
-const BOTTOM: f64 = 38.0;
+pub(crate) const WIDTH: f64 = 400.0;
+pub(crate) const HEIGHT: f64 = 250.0;
+pub(crate) const LEFT: f64 = 34.0;
+pub(crate) const RIGHT: f64 = 10.0;
+pub(crate) const TOP: f64 = 14.0;
+pub(crate) const BOTTOM: f64 = 38.0;
 
 /// Where values lie in a plot.
-struct Frame {
-    x_max: f64,
-    y_max: f64,
+pub(crate) struct Frame {
+    pub(crate) x_max: f64,
+    pub(crate) y_max: f64,
 }
 
 impl Frame {
-    fn x(&self, seconds: f64) -> f64 {
+    pub(crate) fn x(&self, seconds: f64) -> f64 {
         LEFT + (WIDTH - LEFT - RIGHT) * (seconds / self.x_max).clamp(0.0, 1.0)
     }
 
-    fn y(&self, calls: f64) -> f64 {
+    pub(crate) fn y(&self, calls: f64) -> f64 {
         TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - (calls / self.y_max).clamp(0.0, 1.0))
     }
 }
@@ -120,13 +110,15 @@ fn held(out: &mut String, demo: &DemoResult, lane: &LaneReport, series: &[Sample
     axes(out, &frame, demo.capacity);
     // An INVITE on its way to a 503 waits for a moment without holding a place: nothing is drawn above the capacity.
     let held = |n: u32| n.min(demo.capacity);
-    area(out, &frame, series, "--honest", |s| {
-        (0, held(calls(&s.honest)))
-    });
-    area(out, &frame, series, "--attacker", |s| {
+    let honest = |s: &Sample| (s.at_s, 0, held(calls(&s.honest)));
+    let honest: Band = series.iter().map(honest).collect();
+    area(out, &frame, "--honest", &honest);
+    let attackers = |s: &Sample| {
         let honest = calls(&s.honest);
-        (held(honest), held(honest + calls(&s.attacker)))
-    });
+        (s.at_s, held(honest), held(honest + calls(&s.attacker)))
+    };
+    let attackers: Band = series.iter().map(attackers).collect();
+    area(out, &frame, "--attacker", &attackers);
     let y = frame.y(k);
     write!(
         out,
@@ -147,7 +139,7 @@ fn calls(tally: &Tally) -> u32 {
     tally.waiting + tally.in_call
 }
 
-fn axes(out: &mut String, frame: &Frame, capacity: u32) {
+pub(crate) fn axes(out: &mut String, frame: &Frame, capacity: u32) {
     let step = (capacity / 4).max(1);
     for value in (0..=capacity).step_by(step as usize) {
         let y = frame.y(f64::from(value));
@@ -194,40 +186,31 @@ fn nice_step(max: f64) -> f64 {
     step
 }
 
-fn area(
-    out: &mut String,
-    frame: &Frame,
-    series: &[Sample],
-    colour: &str,
-    bounds: impl Fn(&Sample) -> (u32, u32),
-) {
-    let Some(first) = series.first() else {
+/// What lies between two levels over time, as steps: seconds, the lower and the upper level.
+pub(crate) type Band = Vec<(f64, u32, u32)>;
+
+pub(crate) fn area(out: &mut String, frame: &Frame, colour: &str, band: &Band) {
+    let Some((from, _, top)) = band.first() else {
         return;
     };
     let level = |n: u32| frame.y(f64::from(n));
     write!(
         out,
         "<path style=\"fill:var({colour})\" d=\"M{:.1} {:.1}",
-        frame.x(first.at_s),
-        level(bounds(first).1)
+        frame.x(*from),
+        level(*top)
     )
     .ok();
-    for s in series.iter().skip(1) {
-        write!(out, "H{:.1}V{:.1}", frame.x(s.at_s), level(bounds(s).1)).ok();
+    for (at, _, top) in band.iter().skip(1) {
+        write!(out, "H{:.1}V{:.1}", frame.x(*at), level(*top)).ok();
     }
     // Back along the lower edge; a step seen from behind goes down before it goes left.
-    if let Some(last) = series.last() {
-        write!(out, "V{:.1}", level(bounds(last).0)).ok();
+    if let Some((_, bottom, _)) = band.last() {
+        write!(out, "V{:.1}", level(*bottom)).ok();
     }
-    for pair in series.windows(2).rev() {
-        if let [before, _] = pair {
-            write!(
-                out,
-                "V{:.1}H{:.1}",
-                level(bounds(before).0),
-                frame.x(before.at_s)
-            )
-            .ok();
+    for pair in band.windows(2).rev() {
+        if let [(at, bottom, _), _] = pair {
+            write!(out, "V{:.1}H{:.1}", level(*bottom), frame.x(*at)).ok();
         }
     }
     out.push_str("Z\"/>\n");
@@ -373,7 +356,7 @@ fn title(name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::time::Duration;
 
     use super::*;
@@ -408,7 +391,7 @@ mod tests {
     }
 
     /// Every tag closed in its order, every attribute quoted, no bare `&`.
-    fn check_well_formed(html: &str) {
+    pub(crate) fn check_well_formed(html: &str) {
         let mut open = Vec::new();
         let mut rest = html;
         while let Some(at) = rest.find('<') {

@@ -146,6 +146,7 @@ fn naive(criterion: &mut Criterion) {
                         CallState::InCall
                     },
                     age: Span::from_nanos(rng.next_u64() % (2 * MEAN_CALL.as_nanos())),
+                    phase: None,
                 })
                 .collect();
             group.bench_function(BenchmarkId::new(strategy.name(), capacity), |bencher| {

@@ -9,8 +9,8 @@ use levee_policy::{
     Span, StateMachine, Time,
     selective::{
         Admit, Arrival, CallKey, CallState, Class, ClassId, Config, DropFactor, EvictCause,
-        Forward, Identity, Input, Kind, MaxDuration, Output, PhaseId, RefuseCause, Selective,
-        Strategy as Choice,
+        Forward, Identity, Input, Kind, MaxDuration, Output, Phase, PhaseId, RefuseCause,
+        Selective, Strategy as Choice, phases_of_http,
     },
 };
 use proptest::{prelude::*, strategy::ValueTree, test_runner::RngSeed};
@@ -22,6 +22,7 @@ use self::reference::{Candidate, Naive, Oracle};
 /// Lets the plain machine make the choices that the fast one made.
 struct Follow<'a> {
     outputs: &'a [Output],
+    config: &'a Config,
 }
 
 impl Oracle for Follow<'_> {
@@ -56,12 +57,23 @@ impl Oracle for Follow<'_> {
             calls.is_empty(),
             "a victim is dropped if and only if there is one"
         );
-        victim.map(|victim| {
+        let victim = victim.map(|victim| {
             calls
                 .iter()
                 .position(|call| call.key == victim)
                 .expect("an exempt or unknown victim")
-        })
+        });
+        // Where all calls take part, only one of the largest can lose.
+        if let (Some(victim), Choice::Tournament { size: Some(size) }) =
+            (victim, self.config.strategy)
+            && size as usize >= calls.len()
+        {
+            let d = |call: &Candidate| call.ln_drop_factor(&self.config.drop_factor);
+            let largest = calls.iter().map(d).fold(f64::NEG_INFINITY, f64::max);
+            let lost = d(&calls[victim]);
+            assert!(lost >= largest - 1e-12 * largest.abs(), "{calls:?}");
+        }
+        victim
     }
 }
 
@@ -123,8 +135,12 @@ impl Pair {
         }
         self.fast.handle(self.now, input.clone(), &mut self.rng);
         let outputs = self.drain();
-        self.naive
-            .handle(self.now, input, &mut Follow { outputs: &outputs });
+        let config = self.fast.config();
+        let mut follow = Follow {
+            outputs: &outputs,
+            config,
+        };
+        self.naive.handle(self.now, input, &mut follow);
         self.check(&outputs, Some(input));
         self.log.push((self.now, Some(input.clone()), outputs));
     }
@@ -218,6 +234,16 @@ impl Pair {
         for (key, state, age) in &held {
             assert_eq!(fast.held(*key), Some((*state, *age)));
         }
+        if !fast.config().phases.is_empty() {
+            let mut in_phase = 0;
+            for (key, phase, lag) in naive.lags() {
+                assert_eq!(fast.phase(key), Some((phase, Some(lag))));
+                in_phase += u32::from(phase == PhaseId(0));
+            }
+            assert!(fast.calls_in_phase(PhaseId(0)) >= in_phase);
+            let phases = (0..8).map(|id| fast.calls_in_phase(PhaseId(id)));
+            assert_eq!(phases.sum::<u32>(), fast.calls_held());
+        }
         let waiting = held
             .iter()
             .filter(|(_, state, _)| *state == CallState::Waiting)
@@ -255,12 +281,17 @@ impl Pair {
 enum Step {
     Arrive {
         class: u16,
+        phase: u8,
         caller: Option<u64>,
         source: Option<u64>,
     },
     /// Of a call that arrived this many arrivals ago.
     Answer(u64),
     End(u64),
+    /// A phase that a call begins, of one that arrived this many arrivals ago.
+    Enter(u64, u8),
+    /// Progress of some held call.
+    ProgressSome(usize, u64),
     /// Of some call that waits at the server.
     AnswerSome(usize),
     /// Of some call that is being evicted.
@@ -281,7 +312,11 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let id = || prop::option::of(0_u64..6);
     prop_oneof![
-        12 => (0_u16..5, id(), id()).prop_map(|(class, caller, source)| Step::Arrive { class, caller, source }),
+        12 => (0_u16..5, 0_u8..5, id(), id())
+            .prop_map(|(class, phase, caller, source)| Step::Arrive { class, phase, caller, source }),
+        4 => (0_u64..16, 0_u8..5).prop_map(|(ago, phase)| Step::Enter(ago, phase)),
+        6 => (any::<usize>(), prop_oneof![0_u64..400, Just(u64::MAX)])
+            .prop_map(|(pick, units)| Step::ProgressSome(pick, units)),
         4 => (0_u64..16).prop_map(Step::Answer),
         6 => any::<usize>().prop_map(Step::AnswerSome),
         4 => (0_u64..24).prop_map(Step::End),
@@ -309,6 +344,37 @@ fn class(name: &'static str) -> impl Strategy<Value = Class> {
                 ..Class::named(name)
             }
         })
+}
+
+/// No phases, or some of four, of which two may weigh the same.
+fn phases() -> impl Strategy<Value = Vec<Phase>> {
+    let phase = |name: &'static str| {
+        (
+            prop::sample::select(vec![0.5, 2.0, 64.0]),
+            prop::option::of(1_u64..4),
+            prop::sample::select(vec![0.0, 100.0]),
+            prop::sample::select(vec![0, 2, 60]),
+        )
+            .prop_map(move |(weight, usual, rate, behind)| Phase {
+                name: name.to_owned(),
+                weight,
+                usual: usual.map(Span::from_secs),
+                rate,
+                behind: Span::from_secs(behind),
+            })
+    };
+    let all = (
+        phase("idle"),
+        phase("head"),
+        phase("body"),
+        phase("sending"),
+    );
+    (all, prop_oneof![Just(0_usize), 1_usize..5], 0_usize..4).prop_map(
+        |((a, b, c, d), n, first)| {
+            let all = Vec::from([a, b, c, d]);
+            all.into_iter().cycle().skip(first).take(n).collect()
+        },
+    )
 }
 
 /// Means and rounds on the grid of the steps, so that calls stand exactly on the boundaries.
@@ -357,9 +423,9 @@ fn config() -> impl Strategy<Value = Config> {
         choice,
         drop_factor,
         cap,
-        limit(),
-        limit(),
+        (limit(), limit()),
         classes,
+        phases(),
         any::<bool>(),
         1_u64..5,
         0_u32..2,
@@ -370,19 +436,20 @@ fn config() -> impl Strategy<Value = Config> {
                 strategy,
                 drop_factor,
                 max_duration,
-                caller,
-                source,
+                (caller, source),
                 classes,
+                phases,
                 immediate,
                 round,
                 pmod_start,
             )| Config {
                 strategy,
                 drop_factor,
-                max_duration,
+                max_duration: max_duration.filter(|_| phases.is_empty()),
                 calls_per_caller: caller,
                 calls_per_source: source,
                 classes,
+                phases,
                 forward: if immediate {
                     Forward::Immediate
                 } else {
@@ -403,6 +470,7 @@ fn run(capacity: u32, config: &Config, seed: u64, steps: Vec<Step>) -> Pair {
         match step {
             Step::Arrive {
                 class,
+                phase,
                 caller,
                 source,
             } => {
@@ -411,7 +479,7 @@ fn run(capacity: u32, config: &Config, seed: u64, steps: Vec<Step>) -> Pair {
                 pair.input(&Input::Arrive(Arrival {
                     call: CallKey(keys),
                     class: ClassId(class),
-                    phase: PhaseId::default(),
+                    phase: PhaseId(phase),
                     caller,
                     source,
                 }));
@@ -425,6 +493,16 @@ fn run(capacity: u32, config: &Config, seed: u64, steps: Vec<Step>) -> Pair {
                     caller: None,
                     source: None,
                 }));
+            }
+            Step::Enter(ago, phase) => pair.input(&Input::Enter {
+                call: past(ago),
+                phase: PhaseId(phase),
+            }),
+            Step::ProgressSome(pick, units) => {
+                let held = pair.naive.held();
+                if let Some((call, ..)) = held.get(pick % held.len().max(1)) {
+                    pair.input(&Input::Progress { call: *call, units });
+                }
             }
             Step::Answer(ago) => pair.input(&Input::Answered { call: past(ago) }),
             Step::AnswerSome(pick) => {
@@ -498,18 +576,21 @@ fn check_restart(mut pair: Pair, seed: u64) {
     assert_eq!(*pair.fast.stats(), stats);
 }
 
-/// Long enough that every band is packed many times, and queues, lists and free records are used over and over.
+/// Long enough that every band is packed many times, and queues, lists, nodes and free records are used over and over.
 #[test]
 fn a_long_life_at_a_full_table() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    for (seed, choice) in [
-        Choice::Uniform,
-        Choice::Roulette,
-        Choice::Tournament { size: None },
+    for (seed, (choice, phases)) in [
+        (Choice::Uniform, Vec::new()),
+        (Choice::Roulette, Vec::new()),
+        (Choice::Tournament { size: None }, Vec::new()),
+        (Choice::Roulette, phases_of_http()),
+        (Choice::Tournament { size: Some(16) }, phases_of_http()),
     ]
     .into_iter()
     .enumerate()
     {
+        let in_phases = !phases.is_empty();
         let config = Config {
             strategy: choice,
             drop_factor: DropFactor {
@@ -520,6 +601,7 @@ fn a_long_life_at_a_full_table() {
                 factor: 4.0,
                 ..Class::named("tariff")
             }],
+            phases,
             ..Config::default()
         };
         let steps = step().prop_map(|step| {
@@ -529,7 +611,7 @@ fn a_long_life_at_a_full_table() {
                 step
             }
         });
-        let steps = prop::collection::vec(steps, 12_000)
+        let steps = prop::collection::vec(steps, 16_000)
             .new_tree(&mut runner)
             .unwrap()
             .current();
@@ -537,9 +619,14 @@ fn a_long_life_at_a_full_table() {
         let stats = pair.fast.stats();
         assert!(
             stats.evicted.total() > 500
-                && stats.ended > 500
+                && stats.ended > 200
                 && stats.evicted.in_call_displaced > 100,
             "{stats:?}"
         );
+        if in_phases {
+            let from = |id| stats.evicted.of_phase(PhaseId(id));
+            assert!((0..5).all(|id| from(id) > 20), "{stats:?}");
+            assert_eq!((0..8).map(from).sum::<u64>(), stats.evicted.total());
+        }
     }
 }

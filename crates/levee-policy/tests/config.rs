@@ -5,7 +5,7 @@ use levee_policy::{
     selective::{
         Admit, Arrival, CallKey, CallState, Class, ClassId, Config, DropFactor, EvictCause,
         Forward, Identity, Input, Kind, MaxDuration, Output, PhaseId, RefuseCause, Selective,
-        Strategy,
+        Strategy, phases_of_http,
     },
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -114,6 +114,53 @@ fn every_key_is_read() {
         assert_eq!(short.strategy.name(), name);
         assert_eq!(read(&toml::to_string(&short).unwrap()), short);
     }
+}
+
+#[test]
+fn phases_are_read() {
+    let config = read(
+        r#"
+        kind = "seven"
+
+        [[phase]]
+        name = "headers"
+        weight = 8
+        usual = "1s"
+        rate = 500
+
+        [[phase]]
+        name = "waiting"
+        weight = 0.25
+
+        [[phase]]
+        name = "sending"
+        weight = 0.25
+        usual = "1s"
+        rate = 500.0
+        behind = "3s"
+        "#,
+    );
+    let http = phases_of_http();
+    let of = |id: PhaseId| http[usize::from(id.0)].clone();
+    let phases = [PhaseId::HEADERS, PhaseId::WAITING, PhaseId::SENDING].map(of);
+    assert_eq!(config.phases, phases);
+    assert_eq!(config.phase_id("sending"), Some(PhaseId(2)));
+    assert_eq!(config.phase_id("idle"), None);
+    assert_eq!(read(&toml::to_string(&config).unwrap()), config);
+    let all = Config {
+        phases: http,
+        ..Config::default()
+    };
+    Selective::check(1, &all).unwrap();
+    for (id, name) in ["idle", "headers", "body", "waiting", "sending"]
+        .into_iter()
+        .enumerate()
+    {
+        assert_eq!(all.phase_id(name), Some(PhaseId(id as u8)));
+    }
+    assert!(
+        error("kind = \"seven\"\nphase = [{ name = \"idle\" }]").contains("missing field `weight`")
+    );
 }
 
 #[test]
@@ -226,7 +273,7 @@ type Fault = (fn(&mut Config), &'static str, &'static str);
 
 #[test]
 fn a_value_out_of_range_is_named_with_its_key() {
-    let faults: [Fault; 24] = [
+    let faults: [Fault; 32] = [
         (|c| c.round = Span::ZERO, "round", "from 1ms to 1h"),
         (
             |c| c.round = Span::from_secs(3_601),
@@ -348,6 +395,72 @@ fn a_value_out_of_range_is_named_with_its_key() {
             "class[0].name",
             "`default` is the built-in class",
         ),
+        (
+            |c| c.phases = [phases_of_http(), phases_of_http()].concat(),
+            "phase",
+            "at most 8",
+        ),
+        (
+            |c| {
+                c.phases = phases_of_http();
+                c.phases[3].name = "body".to_owned();
+            },
+            "phase[3].name",
+            "no earlier phase has",
+        ),
+        (
+            |c| {
+                c.phases = phases_of_http();
+                c.phases[0].weight = 0.0;
+            },
+            "phase[0].weight",
+            "from 1e-12 to 1e12",
+        ),
+        (
+            |c| {
+                c.phases = phases_of_http();
+                c.phases[1].rate = -1.0;
+            },
+            "phase[1].rate",
+            "0, or units a second from 1e-6 to 1e12",
+        ),
+        (
+            |c| {
+                c.phases = phases_of_http();
+                c.phases[1].usual = Some(Span::ZERO);
+            },
+            "phase[1].usual",
+            "a duration from 1ms",
+        ),
+        (
+            |c| {
+                c.phases = phases_of_http();
+                c.phases[2].behind = Span::MAX;
+            },
+            "phase[2].behind",
+            "a duration from 0",
+        ),
+        (
+            |c| {
+                c.phases = phases_of_http();
+                c.max_duration = Some(MaxDuration::TimesMean(2.0));
+            },
+            "max_duration",
+            "no such key",
+        ),
+        (
+            |c| {
+                c.phases = phases_of_http();
+                c.classes = (1..=13)
+                    .map(|factor| Class {
+                        factor: f64::from(factor) + 1.0,
+                        ..Class::named(&format!("c{factor}"))
+                    })
+                    .collect();
+            },
+            "phase",
+            "at most 65 for both multiplied",
+        ),
     ];
     for (fault, key, expected) in faults {
         let mut config = Config::default();
@@ -398,6 +511,18 @@ fn the_ends_of_the_ranges_are_valid() {
         ..Config::default()
     };
     assert_eq!(Selective::check(24, &config), Ok(()));
+    let phases = Config {
+        // With the built-in class 13 factors.
+        classes: (1..=14_u32)
+            .map(|index| Class {
+                factor: f64::from(index.min(13)),
+                ..Class::named(&format!("c{index}"))
+            })
+            .collect(),
+        phases: phases_of_http(),
+        ..Config::default()
+    };
+    assert_eq!(Selective::check(24, &phases), Ok(()));
 }
 
 fn survives<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T, json: &str) {
@@ -422,6 +547,27 @@ fn the_lines_of_a_recording() {
     survives(
         &Input::Answered { call: CallKey(7) },
         r#"{"answered":{"call":7}}"#,
+    );
+    survives(
+        &Input::Arrive(Arrival {
+            phase: PhaseId::HEADERS,
+            ..arrival
+        }),
+        r#"{"arrive":{"call":7,"class":1,"phase":1,"caller":3}}"#,
+    );
+    survives(
+        &Input::Enter {
+            call: CallKey(7),
+            phase: PhaseId::BODY,
+        },
+        r#"{"enter":{"call":7,"phase":2}}"#,
+    );
+    survives(
+        &Input::Progress {
+            call: CallKey(7),
+            units: 16_384,
+        },
+        r#"{"progress":{"call":7,"units":16384}}"#,
     );
     survives(
         &Input::Ended { call: CallKey(7) },
@@ -461,6 +607,17 @@ fn the_lines_of_a_recording() {
             cause,
         },
         r#"{"evict":{"call":7,"state":"in_call","age":"1.5s","forwarded":true,"cause":{"displaced":{"by":8}}}}"#,
+    );
+    survives(
+        &Output::Evict {
+            call: CallKey(7),
+            state: CallState::Waiting,
+            phase: PhaseId::SENDING,
+            age: Span::from_secs(1),
+            forwarded: true,
+            cause,
+        },
+        r#"{"evict":{"call":7,"state":"waiting","phase":4,"age":"1s","forwarded":true,"cause":{"displaced":{"by":8}}}}"#,
     );
     survives(&EvictCause::MaxDuration, r#""max_duration""#);
 }

@@ -591,7 +591,7 @@ proptest! {
     #[test]
     fn holds_in_every_mode(
         config in any_config(),
-        steps in prop::collection::vec((step(), 0_u64..5, prop::option::weighted(0.03, any_config())), 1..200),
+        steps in prop::collection::vec((step(), 0_u64..5, prop::option::weighted(0.01, any::<u64>()), prop::option::weighted(0.03, any_config())), 1..200),
         seed in any::<u64>(),
     ) {
         let mut thinner = Thinner::new(config.clone()).unwrap();
@@ -602,8 +602,9 @@ proptest! {
         let mut rngs = [Pcg64Mcg::seed_from_u64(seed), Pcg64Mcg::seed_from_u64(seed)];
         let mut now = Time::ZERO;
         let mut most = thinner.config().contenders;
-        for (Step { gap_ms, input }, late_ms, config) in steps {
-            now = now + Span::from_millis(gap_ms);
+        for (Step { gap_ms, input }, late_ms, long, config) in steps {
+            // Now and then centuries, up to the end of time.
+            now = now + Span::from_millis(gap_ms) + Span::from_nanos(long.unwrap_or(0));
             if let Some(due) = thinner.deadline().filter(|due| *due + Span::from_millis(late_ms) <= now) {
                 thinner.handle_deadline(due + Span::from_millis(late_ms), &mut rngs[0]);
                 again.handle_deadline(due + Span::from_millis(late_ms), &mut rngs[1]);

@@ -17,7 +17,7 @@ use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
-use crate::recorder::{self, Header, Recorder};
+use crate::recorder::{Recorded as _, Recorder};
 use crate::sip::front::{Event, Front, Input, Output};
 use crate::sip::settings::{Listen, SipSettings, Transport};
 use crate::sip::stream::{self, StreamEvent, StreamLimits};
@@ -469,15 +469,10 @@ impl Driver {
                 Event::Output(at, output) => recorder.output(at, &output),
             }
         }
-        if recorder.wants_restart() && recorder::is_idle(self.front.policy()) {
+        if recorder.wants_restart() && self.front.policy().is_idle() {
             let seed = crate::sip::random_u64();
             self.front.restart_policy(seed);
-            let policy = self.front.policy();
-            recorder.restart(Header::new(
-                seed,
-                policy.capacity(),
-                policy.config().clone(),
-            ));
+            recorder.restart(self.front.policy().header(seed));
         }
     }
 }

@@ -113,6 +113,11 @@ fn defences() -> Vec<(&'static str, Change)> {
             ..Config::of_kind(Kind::Seven)
         });
     }
+    fn short_rounds(setup: &mut Setup) {
+        if let Some(defense) = &mut setup.defense {
+            defense.round = Span::from_millis(10);
+        }
+    }
     let tournament = Strategy::Tournament { size: None };
     vec![
         ("none", Box::new(|_: &mut Setup| {})),
@@ -160,6 +165,27 @@ fn defences() -> Vec<(&'static str, Change)> {
         (
             "SeVen, tournament, by phase and progress",
             Box::new(move |s| phases(s, tournament)),
+        ),
+        (
+            "SeVen, tournament, rounds of 10 ms",
+            Box::new(move |s| {
+                seven(s, tournament);
+                short_rounds(s);
+            }),
+        ),
+        (
+            "SeVen, roulette, by phase and progress, rounds of 10 ms",
+            Box::new(|s| {
+                phases(s, Strategy::Roulette);
+                short_rounds(s);
+            }),
+        ),
+        (
+            "SeVen, tournament, by phase and progress, rounds of 10 ms",
+            Box::new(move |s| {
+                phases(s, tournament);
+                short_rounds(s);
+            }),
         ),
         (
             "SeVen, roulette, with HAProxy's timeouts",
@@ -231,9 +257,6 @@ fn main() {
         println!("| defence | {} |", names.join(" | "));
         println!("|---|{}", "---|".repeat(names.len()));
         for (name, defend) in defences() {
-            if std::env::var("ONLY").is_ok_and(|o| !name.contains(&o)) {
-                continue;
-            }
             print!("| {name} |");
             for (_, kind) in attacks() {
                 let mut setup = service();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use levee_lab::demo::{LaneView, View};
+use levee_lab::http::demo as http;
 use levee_lab::outcome::Tally;
 use levee_lab::runner::Progress;
 
@@ -70,30 +71,31 @@ impl DemoView {
         }
     }
 
-    pub(crate) fn show(&mut self, view: &View) {
+    pub(crate) fn show(&mut self, now: &DemoNow) {
         match self {
             DemoView::Bars { time, lanes, all } => {
-                while lanes.len() < view.lanes.len() {
+                while lanes.len() < now.lanes.len() {
                     let bar = all.add(ProgressBar::new(0));
                     bar.set_style(style("{msg}"));
                     lanes.push(bar);
                 }
-                time.set_length(millis(view.total));
-                time.set_position(millis(view.elapsed));
+                time.set_length(millis(now.total));
+                time.set_position(millis(now.elapsed));
                 time.set_message(format!(
-                    "{} of {}   █ honest  ▒ attackers  · free",
-                    seconds(view.elapsed),
-                    seconds(view.total)
+                    "{} of {}   {}",
+                    seconds(now.elapsed),
+                    seconds(now.total),
+                    now.key
                 ));
-                for (bar, lane) in lanes.iter().zip(&view.lanes) {
-                    bar.set_message(bar_line(lane, view.capacity));
+                for (bar, lane) in lanes.iter().zip(&now.lanes) {
+                    bar.set_message(lane.bar.clone());
                 }
             }
             DemoView::Lines { next } => {
-                if view.elapsed >= *next {
-                    *next = view.elapsed + LINE_EVERY;
-                    for lane in &view.lanes {
-                        output::note(plain_line(lane, view));
+                if now.elapsed >= *next {
+                    *next = now.elapsed + LINE_EVERY;
+                    for lane in &now.lanes {
+                        output::note(&lane.line);
                     }
                 }
             }
@@ -110,6 +112,91 @@ impl DemoView {
             time.finish_and_clear();
         }
     }
+}
+
+/// A demo at one instant.
+pub(crate) struct DemoNow {
+    elapsed: Duration,
+    total: Duration,
+    /// What the cells of a bar mean.
+    key: String,
+    lanes: Vec<LaneNow>,
+}
+
+/// A lane on a terminal, and as a plain line.
+struct LaneNow {
+    bar: String,
+    line: String,
+}
+
+impl From<&View> for DemoNow {
+    fn from(view: &View) -> Self {
+        let lane = |lane: &LaneView| LaneNow {
+            bar: bar_line(lane, view.capacity),
+            line: plain_line(lane, view),
+        };
+        Self {
+            elapsed: view.elapsed,
+            total: view.total,
+            key: "█ honest  ▒ attackers  · free".to_owned(),
+            lanes: view.lanes.iter().map(lane).collect(),
+        }
+    }
+}
+
+impl From<&http::View> for DemoNow {
+    fn from(view: &http::View) -> Self {
+        let lane = |lane: &http::LaneView| LaneNow {
+            bar: share_bar(lane),
+            line: share_line(lane, view),
+        };
+        Self {
+            elapsed: view.elapsed,
+            total: view.total,
+            key: format!(
+                "served: █ good  ▒ bad; good clients' due is {:.0}%",
+                view.ideal_share * 100.0
+            ),
+            lanes: view.lanes.iter().map(lane).collect(),
+        }
+    }
+}
+
+/// `████████▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒  auction …`.
+fn share_bar(lane: &http::LaneView) -> String {
+    let share = lane.now.good_share();
+    // What there is shows even when it is little.
+    let own = share.map_or(0, |share| (share * f64::from(CELLS)).ceil() as usize);
+    let theirs = share.map_or(0, |_| CELLS as usize - own);
+    let free = CELLS as usize - own - theirs;
+    format!(
+        "{}{}{} {:<12} {}",
+        "█".repeat(own),
+        "▒".repeat(theirs),
+        "·".repeat(free),
+        lane.name,
+        shares(lane)
+    )
+}
+
+fn shares(lane: &http::LaneView) -> String {
+    let good = &lane.now.honest;
+    let share = lane.now.good_share();
+    let share = share.map_or_else(|| "-".to_owned(), |share| format!("{:.0}%", share * 100.0));
+    format!(
+        "good clients: {share} of what is served; {} served, {} denied",
+        good.served, good.denied
+    )
+}
+
+fn share_line(lane: &http::LaneView, view: &http::View) -> String {
+    format!(
+        "{:>4} {:<12} {} (their due is {:.0}%)",
+        seconds(view.elapsed),
+        lane.name,
+        shares(lane),
+        view.ideal_share * 100.0
+    )
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -318,6 +405,37 @@ mod tests {
         assert!(
             line.ends_with("honest calls: 3 complete, 2 cut, 1 refused"),
             "{line}"
+        );
+    }
+
+    #[test]
+    fn a_bar_shows_whose_requests_are_served() {
+        let mut lane = http::LaneView {
+            name: "auction".to_owned(),
+            now: levee_lab::http::record::Sample::default(),
+        };
+        assert!(share_bar(&lane).starts_with(&"·".repeat(CELLS as usize)));
+        lane.now.honest.served = 1;
+        lane.now.honest.denied = 7;
+        lane.now.attacker.served = 999;
+        assert_eq!(
+            share_bar(&lane),
+            format!(
+                "█{} auction      good clients: 0% of what is served; 1 served, 7 denied",
+                "▒".repeat(23)
+            )
+        );
+        lane.now.attacker.served = 1;
+        assert!(share_bar(&lane).starts_with(&format!("{}{} ", "█".repeat(12), "▒".repeat(12))));
+        let view = http::View {
+            elapsed: Duration::from_secs(5),
+            total: Duration::from_secs(45),
+            ideal_share: 0.5,
+            lanes: vec![lane],
+        };
+        assert_eq!(
+            share_line(&view.lanes[0], &view),
+            " 5 s auction      good clients: 50% of what is served; 1 served, 7 denied (their due is 50%)"
         );
     }
 

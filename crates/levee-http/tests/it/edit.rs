@@ -29,6 +29,7 @@ fn forward(text: &str, peer: &str, source: Source, told: Told) -> String {
         &ForwardRequest {
             hop: &hop,
             origin: origin(request.fields(), peer, source, trusted),
+            target: None,
             host: None,
             framing: head.framing(),
             connection: if head.websocket() {

@@ -8,7 +8,10 @@
 mod bucket;
 mod client;
 mod clients;
+pub mod demo;
 mod exchange;
+pub mod front;
+pub mod html;
 pub mod lane;
 pub mod origin;
 mod proof;

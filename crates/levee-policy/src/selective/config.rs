@@ -39,6 +39,9 @@ pub const WEIGHT_MIN: f64 = 1e-12;
 /// The largest `alpha`: `d` then grows by e^100 in one mean call, a wall for every purpose.
 pub const ALPHA_MAX: f64 = 100.0;
 
+/// The longest `mean_call`, `usual` and `behind`.
+const YEAR: Span = Span::from_secs(366 * 86_400);
+
 /// The `[defense]` table of a scenario and of a live configuration. Every key but `kind` may be left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -408,7 +411,7 @@ impl Config {
             "drop_factor.mean_call",
             d.mean_call,
             Span::from_millis(1),
-            Span::from_secs(366 * 86_400),
+            YEAR,
         )?;
         number("drop_factor.waiting", d.waiting, WEIGHT_MIN, WEIGHT_MAX)?;
         number("drop_factor.in_call", d.in_call, WEIGHT_MIN, WEIGHT_MAX)?;
@@ -510,9 +513,9 @@ impl Config {
                 ensure(&key("rate"), holds, &phase.rate, &expected)?;
             }
             if let Some(usual) = phase.usual {
-                let most = Span::from_secs(366 * 86_400);
-                span(&key("usual"), usual, Span::from_millis(1), most)?;
+                span(&key("usual"), usual, Span::from_millis(1), YEAR)?;
             }
+            span(&key("behind"), phase.behind, Span::ZERO, YEAR)?;
         }
         let mut factors: Vec<f64> = self.classes.iter().map(|class| class.factor).collect();
         factors.push(default_factor());

@@ -5,6 +5,10 @@
 //! with `P1 = k / (k + PMod)`, and drops a held call for it, chosen by a [`Strategy`] among the calls weighted by their [`DropFactor`].
 //! The paper is "On the Accuracy of Formal Verification of Selective Defenses for TDoS Attacks".
 //!
+//! Where a protocol says more than WAITING and INCALL, a configuration has [phases](Config::phases): a connection is then weighed by its
+//! phase and its progress there ([`Input::Enter`], [`Input::Progress`]), and all else is the same. [`phases_of_http`] are those of HTTP,
+//! against Slowloris, slow POST and slow read.
+//!
 //! # Words
 //!
 //! - *held*, *in the table*: admitted and neither ended nor dropped; WAITING, then INCALL. *Full*: `k` calls are held.
@@ -117,7 +121,7 @@ pub struct Arrival {
 pub enum Input {
     /// A new call asks to come in.
     Arrive(Arrival),
-    /// A call was connected (its 2xx was ACKed): WAITING becomes INCALL.
+    /// A call was connected (its 2xx was ACKed): WAITING becomes INCALL. The drop factor of a call in a phase does not look at that.
     Answered {
         /// Which.
         call: CallKey,
@@ -382,6 +386,20 @@ impl Selective {
             .then(|| (call.state, self.now - call.arrived))
     }
 
+    /// The phase of a held call, and how far behind it is at the time of the last input: no time for an exempt one, or without
+    /// phases.
+    #[must_use]
+    pub fn phase(&self, call: CallKey) -> Option<(PhaseId, Option<Span>)> {
+        let call = self.calls.get(self.calls.find(call)?);
+        let reference = || {
+            self.table
+                .reference(call)
+                .filter(|_| !self.config.phases.is_empty())
+        };
+        call.is_held()
+            .then(|| (call.phase, reference().map(|since| self.now - since)))
+    }
+
     /// Whether a call was passed on and its slot is not free yet; `None` if it is unknown.
     #[must_use]
     pub fn holds_slot(&self, call: CallKey) -> Option<bool> {
@@ -543,7 +561,8 @@ impl Selective {
         }
         let slot = self.calls.insert(arrival, self.now);
         self.limits.enter(self.calls.get(slot));
-        self.table.push(&mut self.calls, slot, self.now);
+        let reference = self.entered(arrival.phase);
+        self.table.push(&mut self.calls, slot, reference);
         Some(slot)
     }
 
@@ -584,7 +603,8 @@ impl Selective {
 
     fn enter(&mut self, key: CallKey, phase: PhaseId) {
         if let Some(slot) = self.in_phase(key, phase) {
-            self.table.enter(&mut self.calls, slot, phase, self.now);
+            let reference = self.entered(phase);
+            self.table.enter(&mut self.calls, slot, phase, reference);
         }
     }
 
@@ -601,6 +621,12 @@ impl Selective {
         if moved != reference {
             self.table.set_reference(&mut self.calls, slot, moved);
         }
+    }
+
+    /// The reference time of a call that enters this phase now.
+    fn entered(&self, phase: PhaseId) -> Time {
+        let phase = self.config.phases.get(usize::from(phase.0));
+        phase.map_or(self.now, |phase| phase.entered(self.now))
     }
 
     /// How many phases there are to be in.
@@ -723,13 +749,14 @@ impl Selective {
             let phase = phases.get(usize::from(call.phase.0)).copied().flatten();
             // What is new to its phase begins it now.
             let reference = phase.and_then(|_| old.reference(call));
-            call.phase = phase.unwrap_or_default();
+            let phase = phase.unwrap_or_default();
+            call.phase = phase;
             call.class = classes
                 .get(usize::from(call.class.0))
                 .copied()
                 .unwrap_or_default();
             self.limits.enter(self.calls.get(slot));
-            let reference = reference.unwrap_or(self.now);
+            let reference = reference.unwrap_or_else(|| self.entered(phase));
             self.table.push(&mut self.calls, slot, reference);
         }
         held.sort_by_key(|slot| self.calls.get(*slot).answered);

@@ -7,7 +7,7 @@
 //!     max(weight, waiting) + scale * exp(alpha lag / usual)      while lag >  usual
 //! ```
 //!
-//! times the factor of the class; `waiting`, `scale` and `alpha` are those of `drop_factor`. The lag is the time since the
+//! times the factor of the class; `waiting`, `scale` and `alpha` are those of `drop_factor`. The lag is `behind` and the time since the
 //! phase was entered, less what came through in it at `rate`. What comes faster than that keeps the lag at 0 and is not saved up: who
 //! stops after a burst is behind as soon as anyone.
 
@@ -18,6 +18,8 @@ use alloc::{
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(test)]
+use super::CallState;
 use super::DropFactor;
 use crate::{Span, Time};
 
@@ -60,12 +62,16 @@ pub struct Phase {
     pub name: String,
     /// The drop factor while the lag is usual; more than 0.
     pub weight: f64,
-    /// How far behind a call may usually be; one that has no such time is never too far behind.
+    /// How far behind a call may usually be. Without it, none is ever too far behind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usual: Option<Span>,
     /// Units a second that keep a call from falling behind; 0, the default, lets time pass whatever comes.
     #[serde(default)]
     pub rate: f64,
+    /// How far behind a call begins, until something comes through; 0 by default, and never longer than the time since the start
+    /// of the clock. With more than `usual` a newcomer is not trusted before it has made progress.
+    #[serde(default)]
+    pub behind: Span,
 }
 
 impl Phase {
@@ -79,7 +85,12 @@ impl Phase {
         }
     }
 
-    /// The reference time of a call that had this one and has sent or taken so many units since.
+    /// The reference time of a call that enters now: its lag is the time since then.
+    pub(super) fn entered(&self, now: Time) -> Time {
+        now.saturating_sub(self.behind)
+    }
+
+    /// The reference time of a call that had this one, when so many units more have come through.
     pub(super) fn progressed(&self, reference: Time, units: u64, now: Time) -> Time {
         if self.rate == 0.0 {
             return reference;
@@ -89,20 +100,104 @@ impl Phase {
     }
 }
 
-/// Phases for the connections of an HTTP server: idle, headers, body, waiting, sending, in the order of the constants of [`PhaseId`]. Units are bytes.
+/// The weight of a newcomer in [`phases_of_http`]: `p_WAIT` of the paper, for headers as for an INVITE.
+const NEWCOMER: f64 = super::WAITING;
+/// How much more or less than a newcomer those weigh who have nothing to lose, and those who are served: so much that even
+/// roulette among a table full of newcomers hardly ever meets one who is served (our choice, from the experiments with the model).
+const STEP: f64 = 32.0;
+/// The first retransmission time-out of TCP (RFC 6298, section 2): a lost packet makes any client silent for so long.
+const RETRANSMISSION: Span = Span::from_secs(1);
+/// `MinRate` of Apache's `mod_reqtimeout` by default, bytes a second.
+const RATE: f64 = 500.0;
+/// `KeepAliveTimeout` of Apache by default.
+const KEEP_ALIVE: Span = Span::from_secs(5);
+/// Who has yet to show that it sends or reads weighs as much as one that has been silent for this long (our choice, from the
+/// same experiments): above a newcomer, below one that is idle.
+const UNPROVEN: Span = Span::from_secs(3);
+
+/// Phases for the connections of an HTTP server; units are bytes. [`PhaseId`] has a constant for each, in this order:
+///
+/// - `idle`: between two requests. Nothing is lost with such a connection, so it goes first.
+/// - `headers`: of a new connection, and until request line and headers are complete. Only that they get complete counts for much;
+///   who sends all but the last line at once and drips the rest stays a newcomer, and falls behind.
+/// - `body`: who sends as it should is as safe as can be, once it has begun to.
+/// - `waiting`: the client waits for the server, for however long, and is as safe as can be. So is a stream of events.
+/// - `sending`: more of a response is there than the kernel takes, so the server waits for the client. Bytes count when the
+///   kernel takes them. Safe is who reads, once it has begun to.
 #[must_use]
 pub fn phases_of_http() -> Vec<Phase> {
-    let phase = |name: &str, weight, usual, rate| Phase {
+    let phase = |name: &str, weight, usual| Phase {
         name: name.to_string(),
         weight,
         usual,
-        rate,
+        rate: 0.0,
+        behind: Span::ZERO,
+    };
+    let transfer = |name| Phase {
+        rate: RATE,
+        behind: UNPROVEN,
+        ..phase(name, NEWCOMER / STEP, Some(RETRANSMISSION))
     };
     Vec::from([
-        phase("idle", 64.0, Some(Span::from_secs(5)), 0.0),
-        phase("headers", 8.0, Some(Span::from_secs(1)), 500.0),
-        phase("body", 8.0, Some(Span::from_secs(1)), 500.0),
-        phase("waiting", 2.0, None, 0.0),
-        phase("sending", 2.0, Some(Span::from_secs(1)), 500.0),
+        phase("idle", NEWCOMER * STEP, Some(KEEP_ALIVE)),
+        Phase {
+            rate: RATE,
+            ..phase("headers", NEWCOMER, Some(RETRANSMISSION))
+        },
+        transfer("body"),
+        phase("waiting", NEWCOMER / STEP, None),
+        transfer("sending"),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn d(phase: &Phase, lag_ms: u64) -> f64 {
+        let d = phase.drop_factor(&DropFactor::default());
+        d.of(CallState::InCall, Span::from_millis(lag_ms))
+    }
+
+    /// The order in which connections are given up, from the safest on; all by their drop factors.
+    #[test]
+    fn the_order_of_http() {
+        let [idle, headers, body, waiting, sending] = &phases_of_http()[..] else {
+            panic!("five phases");
+        };
+        let day = 86_400_000;
+        let order = [
+            d(waiting, 0),
+            d(headers, 0),
+            d(headers, 2_000),
+            d(body, 3_000),
+            d(idle, 0),
+            d(headers, 4_500),
+            d(body, 5_000),
+            d(idle, 30_000),
+        ];
+        assert!(order.is_sorted_by(|one, other| one < other), "{order:?}");
+        for safe in [d(waiting, day), d(body, 1_000), d(sending, 1_000)] {
+            assert_eq!(safe, d(waiting, 0));
+        }
+    }
+
+    #[test]
+    fn progress_earns_time_and_nothing_is_saved_up() {
+        let body = &phases_of_http()[2];
+        let at = |secs: u64| Time::from_nanos(secs * 1_000_000_000);
+        let entered = body.entered(at(100));
+        assert_eq!(entered, at(97));
+        assert_eq!(body.entered(at(1)), Time::ZERO);
+        for (units, now, expected) in [
+            (0, 100, at(97)),
+            (500, 100, at(98)),
+            (500 * 60, 100, at(100)),
+            (u64::MAX, 200, at(200)),
+        ] {
+            assert_eq!(body.progressed(entered, units, at(now)), expected);
+        }
+        let idle = &phases_of_http()[0];
+        assert_eq!(idle.progressed(at(7), u64::MAX, at(9)), at(7));
+    }
 }

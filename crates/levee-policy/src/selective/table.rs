@@ -41,7 +41,7 @@ impl Table {
         let mut place = |exempt: bool, new: Band| {
             places.push((!exempt).then(|| {
                 let same =
-                    |band: &Band| band.factor == new.factor && band.drop_factor == new.drop_factor;
+                    |band: &Band| band.has_curve_of(&new) && band.drop_factor == new.drop_factor;
                 bands.iter().position(same).unwrap_or_else(|| {
                     bands.push(new);
                     bands.len() - 1
@@ -57,6 +57,10 @@ impl Table {
             if config.phases.is_empty() {
                 place(class.exempt, Band::new(class.factor, config.drop_factor));
             }
+        }
+        for index in 0..bands.len() {
+            let same = |band: &Band| band.has_curve_of(&bands[index]);
+            bands[index].curve = bands.iter().position(same).unwrap_or(index);
         }
         Self {
             ties: ties(&bands),
@@ -95,6 +99,11 @@ impl Table {
 
     pub(super) fn bands(&self) -> &[Band] {
         &self.bands
+    }
+
+    /// The bands whose old calls are ties with those of this one if their ages are.
+    pub(super) fn of_curve(&self, curve: usize) -> impl Iterator<Item = &Band> {
+        self.bands.iter().filter(move |band| band.curve == curve)
     }
 
     /// All groups whose drop factor does not change with time, the largest first.
@@ -138,11 +147,11 @@ impl Table {
         }
     }
 
-    /// The call begins another phase, or the same once more.
-    pub(super) fn enter(&mut self, calls: &mut Calls, slot: Slot, phase: PhaseId, now: Time) {
+    /// The call begins another phase, or the same once more, with this reference time.
+    pub(super) fn enter(&mut self, calls: &mut Calls, slot: Slot, phase: PhaseId, reference: Time) {
         self.remove(calls.get(slot));
         calls.get_mut(slot).phase = phase;
-        self.push(calls, slot, now);
+        self.push(calls, slot, reference);
     }
 
     /// The reference time of a call in a phase; `None` for an exempt one.

@@ -230,6 +230,8 @@ impl Thinner {
         [room, quantum, waiting, suspended]
             .into_iter()
             .flatten()
+            // What saturates there never comes.
+            .filter(|(time, _)| *time < Time::MAX)
             .min_by_key(|(time, _)| *time)
     }
 

@@ -3,11 +3,13 @@
 //! Chance is left to an [`Oracle`], so that a test can let this machine follow the choices of the fast one and check all else.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
 
+pub mod law;
+
 use levee_policy::{
     Span, Time,
     selective::{
         Admit, Arrival, CallKey, CallState, Class, ClassId, Config, DropFactor, EvictCause,
-        Forward, Input, Kind, Output, PhaseId, RefuseCause, Strategy,
+        Forward, Input, Kind, Output, Phase, PhaseId, RefuseCause, Strategy,
     },
 };
 use rand_core::Rng;
@@ -18,20 +20,31 @@ pub struct Candidate {
     pub key: CallKey,
     pub factor: f64,
     pub state: CallState,
+    /// Or the lag in its phase.
     pub age: Span,
+    /// Weight and usual lag of its phase.
+    pub phase: Option<(f64, Option<Span>)>,
 }
 
 impl Candidate {
-    /// The paper's equation 1, times the class factor.
+    /// The paper's equation 1, times the class factor; in a phase the same with lag for age.
     pub fn drop_factor(&self, p: &DropFactor) -> f64 {
-        let t = self.age.as_secs_f64() / p.mean_call.as_secs_f64();
+        let (usual, least, late) = match (self.phase, self.state) {
+            (Some((weight, usual)), _) => (usual, weight, weight.max(p.waiting)),
+            (None, CallState::InCall) => (Some(p.mean_call), p.in_call, p.waiting),
+            (None, CallState::Waiting) => (None, p.waiting, p.waiting),
+        };
         self.factor
-            * match self.state {
-                CallState::Waiting => p.waiting,
-                CallState::InCall if self.age <= p.mean_call => p.in_call,
-                CallState::InCall if p.scale == 0.0 => p.waiting,
-                CallState::InCall => p.waiting + p.scale * (p.alpha * t).exp(),
+            * match usual {
+                Some(usual) if self.age > usual && p.scale == 0.0 => late,
+                Some(usual) if self.age > usual => late + p.scale * self.growth(p).exp(),
+                _ => least,
             }
+    }
+
+    fn growth(&self, p: &DropFactor) -> f64 {
+        let usual = self.phase.map_or(p.mean_call, |(_, usual)| usual.unwrap());
+        p.alpha * (self.age.as_secs_f64() / usual.as_secs_f64())
     }
 
     /// Its logarithm, for ages at which the float overflows.
@@ -40,9 +53,7 @@ impl Candidate {
         if d.is_finite() {
             return d.ln();
         }
-        self.factor.ln()
-            + p.scale.ln()
-            + p.alpha * (self.age.as_secs_f64() / p.mean_call.as_secs_f64())
+        self.factor.ln() + p.scale.ln() + self.growth(p)
     }
 }
 
@@ -166,6 +177,9 @@ struct Call {
     arrived: Time,
     answered: Option<Time>,
     forwarded: bool,
+    phase: PhaseId,
+    /// Its lag is the time since then.
+    reference: Time,
 }
 
 impl Call {
@@ -229,7 +243,13 @@ impl Naive {
                 key: call.key,
                 factor: class.map_or(1.0, |class| class.factor),
                 state: call.state(),
-                age: self.now - call.arrived,
+                age: self.now
+                    - if self.config.phases.is_empty() {
+                        call.arrived
+                    } else {
+                        call.reference
+                    },
+                phase: self.phase(call.phase).map(|p| (p.weight, p.usual)),
             })
         };
         self.held.iter().filter_map(candidate).collect()
@@ -283,7 +303,25 @@ impl Naive {
                     call.answered = Some(now);
                 }
             }
-            Input::Enter { .. } | Input::Progress { .. } => {}
+            Input::Enter { call, phase } => {
+                let Some(reference) = self.phase(*phase).map(|p| self.entered(p)) else {
+                    return;
+                };
+                if let Some(call) = self.held.iter_mut().find(|held| held.key == *call) {
+                    (call.phase, call.reference) = (*phase, reference);
+                }
+            }
+            Input::Progress { call, units } => {
+                let Some(index) = self.held.iter().position(|held| held.key == *call) else {
+                    return;
+                };
+                let rate = self.phase(self.held[index].phase).map_or(0.0, |p| p.rate);
+                if rate > 0.0 {
+                    let earned = Span::from_secs_f64(*units as f64 / rate).unwrap_or(Span::MAX);
+                    let reference = &mut self.held[index].reference;
+                    *reference = reference.saturating_add(earned).min(self.now);
+                }
+            }
             Input::Ended { call } => {
                 self.forget(*call);
                 self.held.retain(|held| held.key != *call);
@@ -305,7 +343,12 @@ impl Naive {
         } else {
             arrival.class
         };
+        let phase = self
+            .phase(arrival.phase)
+            .map_or(PhaseId(0), |_| arrival.phase);
         let call = Call {
+            phase,
+            reference: self.phase(phase).map_or(self.now, |p| self.entered(p)),
             key: arrival.call,
             class,
             caller: arrival.caller.map(|id| id.0),
@@ -388,10 +431,11 @@ impl Naive {
         let call = self.held.remove(index);
         self.forget(key);
         let (state, age, forwarded) = (call.state(), self.now - call.arrived, call.forwarded);
+        let phase = call.phase;
         self.outputs.push(Output::Evict {
             call: key,
             state,
-            phase: PhaseId::default(),
+            phase,
             age,
             forwarded,
             cause,
@@ -421,6 +465,22 @@ impl Naive {
         }
         let old = std::mem::replace(&mut self.config, config.clone());
         self.capacity = capacity;
+        for index in 0..self.held.len() {
+            let call = &self.held[index];
+            let class = usize::from(call.class.0).checked_sub(1);
+            let exempt = class.is_some_and(|class| old.classes[class].exempt);
+            let name = old.phases.get(usize::from(call.phase.0)).map(|p| &p.name);
+            let kept = name.and_then(|name| config.phase_id(name));
+            let phase = kept.unwrap_or(PhaseId(0));
+            // The progress of an exempt call is not followed.
+            let reference = if kept.is_some() && !exempt {
+                call.reference
+            } else {
+                self.phase(phase).map_or(self.now, |p| self.entered(p))
+            };
+            let call = &mut self.held[index];
+            (call.phase, call.reference) = (phase, reference);
+        }
         for call in &mut self.held {
             let name = old.class_name(call.class).unwrap();
             call.class = config.class_id(name).unwrap_or_default();
@@ -486,6 +546,21 @@ impl Naive {
         self.config
             .classes
             .get(usize::from(class.0).checked_sub(1)?)
+    }
+
+    fn phase(&self, phase: PhaseId) -> Option<&Phase> {
+        self.config.phases.get(usize::from(phase.0))
+    }
+
+    fn entered(&self, phase: &Phase) -> Time {
+        self.now.saturating_sub(phase.behind)
+    }
+
+    /// Key, phase and lag of all held calls that are not exempt.
+    pub fn lags(&self) -> Vec<(CallKey, PhaseId, Span)> {
+        let exempt = |call: &&Call| !self.class(call.class).is_some_and(|class| class.exempt);
+        let lag = |call: &Call| (call.key, call.phase, self.now - call.reference);
+        self.held.iter().filter(exempt).map(lag).collect()
     }
 
     fn always(&self, class: ClassId) -> bool {

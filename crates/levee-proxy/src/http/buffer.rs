@@ -170,7 +170,7 @@ mod tests {
         assert!(buf.is_full());
         buf.consume(SMALL_BYTES - 3);
         buf.hold(&buffers, SMALL_BYTES);
-        assert_eq!(buf.bytes(), &[7; 3][..]);
+        assert_eq!(buf.bytes(), [7; 3]);
         assert_eq!(buf.room().len(), SMALL_BYTES - 3);
         put(&mut buf, b"abc");
         buf.hold(&buffers, LARGE_BYTES);

@@ -10,16 +10,20 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use levee_http::request::Method;
 use levee_http::response::{self, Response};
 use levee_http::{Bad, Framing};
+use levee_policy::thinner::Outcome;
 
 use super::body::{Incoming, Outgoing, Ready};
 use super::buffer::{Buf, LARGE_BYTES};
 use super::connection::{Broken, Link};
+use super::gate::{Order, Permit, Waiting};
 use super::io::{poll_fill, poll_write};
+use super::pages::Refusal;
+use super::snapshot::Phase;
 use super::upstream::pool::{Lease, Upstream};
 use super::worker::{Active, Worker};
 
@@ -43,7 +47,7 @@ pub(crate) trait Client {
     /// Lines of the trailers that came after the body.
     fn trailers(&self) -> &[u8];
 
-    /// Waits for the client to go, when all of its request was read.
+    /// Waits for the client to go, while nothing of its request is read.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Broken>;
 
     /// Begins an interim response.
@@ -78,8 +82,8 @@ pub(crate) enum Failure {
     Client(Broken),
     /// Its body cannot be read, or is too long.
     Body(Bad),
-    /// The server: the status that says so, and a word for the log.
-    Server(u16, &'static str),
+    /// The server: the status that says so.
+    Server(u16),
 }
 
 /// How an exchange ended.
@@ -119,15 +123,32 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// Sends the request on and the answer back.
+    /// Sends the request on and the answer back, and tells the thinner how that went.
     pub(crate) async fn run<C: Client>(
         &mut self,
         client: &mut C,
         facts: Facts,
         active: &Active,
+        mut permit: Permit,
+    ) -> Result<Done, Failure> {
+        self.status = 0;
+        let ended = self.relay(client, facts, active, &mut permit).await;
+        permit.done(match (&ended, self.status) {
+            (Ok(_), 502..=504) | (Err(Failure::Server(..)), _) => Outcome::Failed,
+            (Ok(_), _) => Outcome::Answered,
+            (Err(_), _) => Outcome::Broken,
+        });
+        ended
+    }
+
+    async fn relay<C: Client>(
+        &mut self,
+        client: &mut C,
+        facts: Facts,
+        active: &Active,
+        permit: &mut Permit,
     ) -> Result<Done, Failure> {
         let worker = Rc::clone(&client.link().worker);
-        self.status = 0;
         let mut fresh = false;
         loop {
             let upstream = match self.kept(&worker, facts, active, fresh) {
@@ -152,6 +173,9 @@ impl Exchange {
                 held: facts.expect_continue,
                 interim: 0,
                 timeouts_between: active.settings.timeouts.upstream_between_reads,
+                begun: Instant::now(),
+                permit: &mut *permit,
+                suspended: false,
                 upstream,
             };
             let ended = poll_fn(|cx| relay.poll(cx, client)).await;
@@ -164,13 +188,13 @@ impl Exchange {
                 Err(Ended::Dead) => {
                     // RFC 9112 section 9.3.1: a request that may have done something is not sent twice.
                     if self.reused && facts.method.is_idempotent() && !self.request.has_begun() {
-                        worker.counters.upstream_retried.one();
+                        worker.server_failed("retried");
                         self.request.again();
                         fresh = true;
                         continue;
                     }
-                    worker.counters.upstream_failed.one();
-                    return Err(Failure::Server(502, "server_closed"));
+                    worker.server_failed("server_closed");
+                    return Err(Failure::Server(502));
                 }
             };
             return Ok(match upstream {
@@ -203,12 +227,40 @@ impl Exchange {
         while let Some(upstream) = worker.pool.take(server) {
             // What cannot be sent again is not risked on what the driver has seen last.
             if facts.method.is_idempotent() && !facts.body || upstream.is_quiet_now() {
-                worker.counters.upstream_reused.one();
+                worker.count(|t| t.upstream_reused += 1);
                 return Some(upstream);
             }
         }
         None
     }
+}
+
+/// How often a client that waits is looked at, where what it has sent ahead hides whether it is still there.
+const GONE_EVERY: Duration = Duration::from_secs(1);
+
+/// Waits for the thinner, while the client stays; if it goes, its place in the auction goes with it.
+pub(crate) async fn admitted<C: Client>(
+    client: &mut C,
+    waiting: Waiting,
+) -> Result<Result<Permit, Refusal>, Broken> {
+    let mut waiting = pin!(waiting);
+    client.link().enter(Phase::Waiting);
+    client.link().timer.set(GONE_EVERY);
+    poll_fn(|cx| {
+        if let Poll::Ready(decided) = waiting.as_mut().poll(cx) {
+            return Poll::Ready(Ok(decided));
+        }
+        match client.link().poll_stop(cx) {
+            Ok(()) => {}
+            Err(Broken::Late) => client.link().timer.set(GONE_EVERY),
+            Err(broken) => return Poll::Ready(Err(broken)),
+        }
+        match client.poll_gone(cx) {
+            Poll::Ready(Broken::Late) | Poll::Pending => Poll::Pending,
+            Poll::Ready(broken) => Poll::Ready(Err(broken)),
+        }
+    })
+    .await
 }
 
 /// Connects, while the client stays.
@@ -218,12 +270,14 @@ async fn connect<C: Client>(
     active: &Active,
 ) -> Result<Upstream, Failure> {
     let max = active.settings.limits.upstream_connections_max;
-    let Some(lease) = Lease::take(&worker.shared.upstream_open, &worker.counters, max) else {
-        return Err(Failure::Server(503, "no_server_connection"));
+    let Some(lease) = Lease::take(&worker.shared.upstream_open, &worker.upstream_own, max) else {
+        worker.server_failed("no_server_connection");
+        return Err(Failure::Server(503));
     };
     let mut connecting = pin!(Upstream::connect(active.settings.server, lease));
     let timeout = active.settings.timeouts.upstream_connect;
     client.link().timer.set(timeout);
+    client.link().be(Phase::Waiting);
     let connected = poll_fn(|cx| {
         if let Poll::Ready(connected) = connecting.as_mut().poll(cx) {
             return Poll::Ready(Ok(connected));
@@ -231,8 +285,8 @@ async fn connect<C: Client>(
         match client.link().poll_stop(cx) {
             Ok(()) => {}
             Err(Broken::Late) => {
-                worker.counters.upstream_late.one();
-                return Poll::Ready(Err(Failure::Server(504, "connect_late")));
+                worker.server_failed("connect_late");
+                return Poll::Ready(Err(Failure::Server(504)));
             }
             Err(broken) => return Poll::Ready(Err(Failure::Client(broken))),
         }
@@ -243,12 +297,12 @@ async fn connect<C: Client>(
     .await?;
     match connected {
         Ok(upstream) => {
-            worker.counters.upstream_connects.one();
+            worker.count(|t| t.upstream_connects += 1);
             Ok(upstream)
         }
         Err(_) => {
-            worker.counters.upstream_connect_failed.one();
-            Err(Failure::Server(502, "connect_failed"))
+            worker.server_failed("connect_failed");
+            Err(Failure::Server(502))
         }
     }
 }
@@ -356,21 +410,35 @@ struct Relay<'a> {
     held: bool,
     interim: u32,
     timeouts_between: Duration,
+    begun: Instant,
+    permit: &'a mut Permit,
+    /// The thinner has taken the server from it for a while.
+    suspended: bool,
 }
 
 impl Relay<'_> {
     fn poll<C: Client>(&mut self, cx: &mut Context<'_>, client: &mut C) -> Poll<Result<(), Ended>> {
-        match self.step(cx, client) {
+        if let Poll::Ready(ended) = self.poll_orders(cx) {
+            return Poll::Ready(Err(ended));
+        }
+        let polled = if self.suspended {
+            // What is not read is not written: the server stops by itself when its buffers are full.
+            client.poll_gone(cx).map(|broken| Err(broken.into()))
+        } else {
+            self.step(cx, client)
+        };
+        match polled {
             Poll::Pending => {
+                self.tell_phase(client.link());
                 let until_ms = self.up.until_ms.min(self.down.until_ms);
                 client.link().timer.set_at(until_ms);
                 match client.link().poll_stop(cx) {
                     Ok(()) => Poll::Pending,
-                    Err(broken) => Poll::Ready(Err(self.stopped(broken).into())),
+                    Err(broken) => Poll::Ready(Err(self.stopped(broken, client.link()).into())),
                 }
             }
-            Poll::Ready(Err(Ended::Failed(Failure::Client(Broken::Late)))) => {
-                Poll::Ready(Err(self.stopped(Broken::Late).into()))
+            Poll::Ready(Err(Ended::Failed(Failure::Client(broken)))) => {
+                Poll::Ready(Err(self.stopped(broken, client.link()).into()))
             }
             ready => ready,
         }
@@ -383,13 +451,36 @@ impl Relay<'_> {
                 return Poll::Ready(Err(ended));
             }
         }
-        ready!(self.poll_down(cx, client))?;
-        Poll::Ready(Ok(()))
+        self.poll_down(cx, client)
+    }
+
+    /// What the thinner wants of it.
+    fn poll_orders(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        loop {
+            match ready!(pin!(self.permit.order()).poll(cx)) {
+                Order::Suspend => {
+                    self.suspended = true;
+                    // It is nobody's fault that nothing moves.
+                    (self.up, self.down) = (Wait::NONE, Wait::NONE);
+                }
+                Order::Resume => self.suspended = false,
+                Order::Abort => return Poll::Ready(Ended::Failed(Failure::Server(503))),
+            }
+        }
+    }
+
+    /// The phase by what is waited for.
+    fn tell_phase(&self, link: &Link) {
+        link.be(match (self.up.what, self.down.what) {
+            (_, What::Send) => Phase::Sending,
+            (What::Body, _) => Phase::Body,
+            _ => Phase::Waiting,
+        });
     }
 
     /// Who was too slow, when somebody was.
-    fn stopped(&self, broken: Broken) -> Failure {
-        if !matches!(broken, Broken::Late) {
+    fn stopped(&self, broken: Broken, link: &Link) -> Failure {
+        if broken != Broken::Late {
             return Failure::Client(broken);
         }
         let late = if self.up.until_ms <= self.down.until_ms {
@@ -397,25 +488,17 @@ impl Relay<'_> {
         } else {
             self.down.what
         };
-        let counters = &self.worker.counters;
-        match late {
+        let what = match late {
             What::Nothing | What::Body | What::Send => {
-                counters.client_late.one();
-                Failure::Client(Broken::Late)
+                self.worker.late(link.phase());
+                return Failure::Client(Broken::Late);
             }
-            What::ServerSend => {
-                counters.upstream_late.one();
-                Failure::Server(504, "server_reads_late")
-            }
-            What::FirstByte => {
-                counters.upstream_late.one();
-                Failure::Server(504, "server_late")
-            }
-            What::Between => {
-                counters.upstream_late.one();
-                Failure::Server(504, "server_stalled")
-            }
-        }
+            What::ServerSend => "server_reads_late",
+            What::FirstByte => "server_late",
+            What::Between => "server_stalled",
+        };
+        self.worker.server_failed(what);
+        Failure::Server(504)
     }
 
     /// Client to server, until it stops.
@@ -441,9 +524,7 @@ impl Relay<'_> {
                     Poll::Pending => {}
                 }
             }
-            let data = if content { client.data() } else { &[] };
-            let (first, second) = self.exchange.request.pieces(data);
-            if first.is_empty() && second.is_empty() {
+            if !content && self.exchange.request.is_written() {
                 if self.sending == Sending::Rest {
                     self.sending = Sending::Done;
                     self.up = Wait::NONE;
@@ -458,10 +539,12 @@ impl Relay<'_> {
                 }
                 return Poll::Pending;
             }
-            match poll_write(&mut self.upstream.stream, cx, first, second) {
+            let data = if content { client.data() } else { &[] };
+            let stream = &mut self.upstream.stream;
+            let request = &mut self.exchange.request;
+            match request.poll_write(data, |a, b| poll_write(stream, cx, a, b)) {
                 Poll::Ready(Ok(n)) => {
-                    let content = self.exchange.request.wrote(n);
-                    client.consume(content);
+                    client.consume(n);
                     self.up = Wait::NONE;
                 }
                 // It may have answered before it closed.
@@ -598,7 +681,12 @@ impl Relay<'_> {
             self.timeouts_between = self.active.settings.timeouts.tunnel;
         }
         client.begin(response);
-        self.worker.counters.answer(exchange.status);
+        let us = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let status = exchange.status;
+        self.worker.count(|t| {
+            t.note_response(status);
+            t.upstream_latency.note(us);
+        });
         exchange.input.consume(len);
         self.down = Wait::NONE;
         self.receiving = if exchange.answer.is_over() {
@@ -681,8 +769,8 @@ impl Relay<'_> {
     }
 
     fn server_failed(&self, what: &'static str) -> Ended {
-        self.worker.counters.upstream_failed.one();
-        Ended::Failed(Failure::Server(502, what))
+        self.worker.server_failed(what);
+        Ended::Failed(Failure::Server(502))
     }
 
     fn upstream_after(self) -> After {

@@ -18,24 +18,25 @@
 //!
 //! # Seams
 //!
-//! - [`exchange::Client`] is the side of one request that differs between HTTP/1.1 and HTTP/2: where its body comes from and
-//!   where its answer goes. [`exchange::run`] is generic over it.
-//! - [`connection::Link`] is what any code on a connection asks whether it must stop ([`connection::Link::poll_stop`]): a
+//! - `exchange::Client` is the side of one request that differs between HTTP/1.1 and HTTP/2: where its body comes from and
+//!   where its answer goes. `exchange::run` is generic over it.
+//! - `connection::Link` is what any code on a connection asks whether it must stop (`connection::Link::poll_stop`): a
 //!   deadline, an eviction, the end of the front. It is asked before each wait.
-//! - [`record::Record`] is what is told of a finished request, to a [`record::AccessLog`].
-//! - [`counters::Totals`] are the numbers of all workers.
+//! - [`gate::Gate`] decides: [`Gate::connect`] when a connection is accepted, [`Gate::ask`] when a head has been read and
+//!   before any byte of a body is, [`Gate::pay`] for a payment.
+//! - [`snapshot::Traffic`] is what a worker counts; [`Watch::snapshot`] asks all of them.
+//! - [`access_log::Lane`] takes a line when a request has ended.
 
 pub mod access_log;
 mod body;
 mod buffer;
 mod connection;
-pub mod counters;
 mod exchange;
 pub mod gate;
 mod h1;
+mod h2;
 mod io;
 pub mod pages;
-pub mod record;
 pub mod settings;
 pub mod snapshot;
 pub mod ticket;
@@ -46,20 +47,27 @@ mod worker;
 
 use std::io as std_io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use rustls::ServerConfig;
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
-use self::counters::{Counters, Totals};
+use self::access_log::{AccessLog, AccessLogError};
+use self::gate::{Gate, GateError, GateSnapshot, Recordings};
 use self::settings::{HttpSettings, Listen};
+use self::snapshot::{Snapshot, Traffic};
+use self::tls::TlsError;
 use self::worker::{Active, Control, Shared, Start};
+use crate::recorder::{RecordError, RecordSettings};
 
 /// Connections that the kernel holds until they are accepted, for each worker.
 const BACKLOG: i32 = 4096;
 /// Most workers: one a core is enough, and no machine that we know of has more.
 const WORKERS_MAX: usize = 1024;
+/// Questions for numbers that wait for one worker.
+const ASKS_MAX: usize = 16;
 
 /// Why a front did not start.
 #[derive(Debug, thiserror::Error)]
@@ -78,15 +86,36 @@ pub enum StartError {
     /// A worker's thread or its runtime could not be had.
     #[error("cannot run a worker")]
     Worker(#[source] std_io::Error),
+    /// A certificate cannot be shown.
+    #[error("a certificate cannot be used")]
+    Tls(#[from] TlsError),
+    /// A defence does not take its configuration.
+    #[error("a defence's configuration cannot be run")]
+    Gate(#[from] GateError),
+    /// The access log cannot be written.
+    #[error(transparent)]
+    AccessLog(#[from] AccessLogError),
+    /// A recording could not be begun.
+    #[error("cannot record")]
+    Record(#[from] RecordError),
 }
 
 /// Why new settings were not taken. The old ones go on.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReloadError {
     /// A key that only a restart can change.
     #[error("`{0}` cannot change while the front runs: restart it")]
     Fixed(&'static str),
+    /// A certificate cannot be shown.
+    #[error("a certificate cannot be used")]
+    Tls(#[from] TlsError),
+    /// A defence does not take its configuration.
+    #[error("a defence's configuration cannot be run")]
+    Gate(#[from] GateError),
+    /// The access log cannot be written.
+    #[error(transparent)]
+    AccessLog(#[from] AccessLogError),
     /// The front has stopped.
     #[error("the front has stopped")]
     Stopped,
@@ -102,6 +131,11 @@ impl ReloadError {
             // 0 leaves the seed to the system, which has drawn one.
             ("seed", new.seed == 0 || old.seed == new.seed),
             ("record", old.record == new.record),
+            ("connections.record", table_record(old) == table_record(new)),
+            (
+                "access_log",
+                old.access_log.is_some() == new.access_log.is_some(),
+            ),
             // In bypass the defence does not know what is held.
             ("bypass", old.bypass == new.bypass),
         ];
@@ -112,6 +146,10 @@ impl ReloadError {
     }
 }
 
+fn table_record(settings: &HttpSettings) -> Option<&RecordSettings> {
+    settings.connections.as_ref()?.record.as_ref()
+}
+
 /// A front that runs.
 #[derive(Debug)]
 pub struct Running {
@@ -119,31 +157,55 @@ pub struct Running {
     workers: usize,
     control: watch::Sender<Control>,
     watch: Watch,
-    ended: Vec<oneshot::Receiver<()>>,
+    gate: Arc<Gate>,
+    log: Option<Arc<AccessLog>>,
+    ended: Vec<oneshot::Receiver<Traffic>>,
 }
+
+type Ask = mpsc::Sender<oneshot::Sender<Traffic>>;
 
 /// A way to ask a running front for its numbers.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    counters: Arc<[Arc<Counters>]>,
+    name: Arc<str>,
+    asks: Arc<[Ask]>,
+    control: watch::Receiver<Control>,
+    gate: Weak<Gate>,
+    log: Option<Weak<AccessLog>>,
 }
 
 impl Watch {
-    /// The numbers as of now.
-    #[must_use]
-    pub fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
-        for counters in self.counters.iter() {
-            totals.add(counters);
+    /// The numbers as of now; `None` when the front has stopped.
+    pub async fn snapshot(&self) -> Option<Snapshot> {
+        let mut traffic = Traffic::default();
+        for ask in self.asks.iter() {
+            let (tx, rx) = oneshot::channel();
+            ask.send(tx).await.ok()?;
+            traffic.add(&rx.await.ok()?);
         }
-        totals
+        Some(self.with(traffic))
+    }
+
+    /// What the gate and the log have to say beside the workers' numbers.
+    fn with(&self, traffic: Traffic) -> Snapshot {
+        let log = self.log.as_ref().and_then(Weak::upgrade);
+        let gate = self.gate.upgrade();
+        Snapshot {
+            name: self.name.to_string(),
+            workers: u32::try_from(self.asks.len()).unwrap_or(u32::MAX),
+            traffic,
+            gate: gate.map_or_else(GateSnapshot::default, |gate| gate.snapshot()),
+            access_log_lines: log.as_ref().map_or(0, |log| log.lines()),
+            access_log_lost: log.as_ref().map_or(0, |log| log.lost()),
+            draining: self.control.borrow().stop_at.is_some(),
+        }
     }
 }
 
 /// Binds the listeners and runs a front on threads of its own.
 ///
 /// # Errors
-/// When a listener or a thread cannot be had, or the settings do not go together.
+/// When a listener, a certificate or a thread cannot be had, or the settings do not go together.
 pub async fn start(mut settings: HttpSettings) -> Result<Running, StartError> {
     if settings.seed == 0 {
         settings.seed = crate::sip::random_u64();
@@ -152,44 +214,61 @@ pub async fn start(mut settings: HttpSettings) -> Result<Running, StartError> {
         settings.workers = std::thread::available_parallelism().map_or(1, usize::from);
     }
     let workers = settings.workers.clamp(1, WORKERS_MAX);
+    let tls = load_tls(&settings)?;
+    let recordings = Recordings::start(&settings, settings.seed)?;
+    let gate = Gate::new(&settings, settings.seed, recordings)?;
+    let log = settings.access_log.as_ref().map(AccessLog::start);
+    let log = log.transpose()?.map(Arc::new);
     let (listen, sockets) = bind_all(&settings.listen, workers)?;
-    let active = Arc::new(Active::new(settings, workers));
-    let shared = Arc::new(Shared {
-        log: None,
-        upstream_open: Arc::default(),
-    });
+    let name: Arc<str> = settings.name.as_str().into();
     let (control, receiver) = watch::channel(Control {
-        active,
+        active: Arc::new(Active::new(settings, workers, tls)),
         stop_at: None,
     });
-    let (mut counters, mut ended) = (Vec::new(), Vec::new());
+    let shared = Arc::new(Shared {
+        gate: Arc::clone(&gate),
+        upstream_open: Arc::default(),
+    });
+    let (mut asks, mut ended) = (Vec::new(), Vec::new());
     for (index, listeners) in sockets.into_iter().enumerate() {
-        let own = Arc::new(Counters::default());
-        counters.push(Arc::clone(&own));
-        let (ready, end) = worker::spawn(Start {
+        let (ask, asked) = mpsc::channel(ASKS_MAX);
+        asks.push(ask);
+        let begun = worker::spawn(Start {
             index,
             listeners,
             shared: Arc::clone(&shared),
-            counters: own,
+            lane: log.as_ref().map(|log| log.lane(&name)),
             control: receiver.clone(),
+            asks: asked,
         })
         .map_err(StartError::Worker)?;
-        let died = || Err(std_io::Error::other("its thread ended at once"));
-        ready
-            .await
-            .unwrap_or_else(|_| died())
-            .map_err(StartError::Worker)?;
-        ended.push(end);
+        let died = |_| Err(std_io::Error::other("its thread ended at once"));
+        let ready = begun.ready.await.unwrap_or_else(died);
+        ready.map_err(StartError::Worker)?;
+        ended.push(begun.ended);
     }
+    let watch = Watch {
+        name,
+        asks: asks.into(),
+        control: receiver,
+        gate: Arc::downgrade(&gate),
+        log: log.as_ref().map(Arc::downgrade),
+    };
     Ok(Running {
         listen,
         workers,
         control,
-        watch: Watch {
-            counters: counters.into(),
-        },
+        watch,
+        gate,
+        log,
         ended,
     })
+}
+
+fn load_tls(settings: &HttpSettings) -> Result<Option<Arc<ServerConfig>>, TlsError> {
+    let h2 = settings.limits.h2.enabled;
+    let load = |tls| tls::load(tls, h2);
+    settings.tls.as_ref().map(load).transpose()
 }
 
 impl Running {
@@ -205,34 +284,49 @@ impl Running {
         self.watch.clone()
     }
 
-    /// Takes new limits, deadlines, another server and a new defence. Connections stay, and what is under way goes on as
-    /// it began.
+    /// Its numbers; those of an empty front if it has stopped.
+    pub async fn snapshot(&self) -> Snapshot {
+        self.watch.snapshot().await.unwrap_or_default()
+    }
+
+    /// Takes new limits, deadlines, certificates, another server and a new defence. Connections stay, and what is under way
+    /// goes on as it began.
     ///
     /// # Errors
     /// When they cannot be taken; the old ones go on.
     pub fn reload(&self, mut settings: HttpSettings) -> Result<(), ReloadError> {
         let old = Arc::clone(&self.control.borrow().active);
         ReloadError::check(&old.settings, &settings)?;
-        settings.workers = self.workers;
-        settings.seed = old.settings.seed;
-        let active = Arc::new(Active::new(settings, self.workers));
         if self.control.is_closed() {
             return Err(ReloadError::Stopped);
         }
+        settings.workers = self.workers;
+        settings.seed = old.settings.seed;
+        // All that can fail comes before the first change.
+        Gate::check(&settings)?;
+        let tls = load_tls(&settings)?;
+        if let (Some(log), Some(access_log)) = (&self.log, &settings.access_log) {
+            log.reload(access_log)?;
+        }
+        self.gate.reload(&settings)?;
+        let active = Arc::new(Active::new(settings, self.workers, tls));
         self.control.send_modify(|control| control.active = active);
         Ok(())
     }
 
     /// Takes no new connection, lets what is under way end for up to `drain`, and ends.
-    pub async fn stop(self, drain: Duration) -> Totals {
+    pub async fn stop(self, drain: Duration) -> Snapshot {
         let at = Instant::now() + drain;
         self.control
             .send_modify(|control| control.stop_at = Some(at));
+        let mut traffic = Traffic::default();
         for ended in self.ended {
-            // Its thread is gone either way.
-            drop(ended.await);
+            // A worker that panicked has nothing to tell.
+            traffic.add(&ended.await.unwrap_or_default());
         }
-        self.watch.totals()
+        let snapshot = self.watch.with(traffic);
+        self.gate.stop();
+        snapshot
     }
 }
 

@@ -119,8 +119,6 @@ pub struct Snapshot {
     pub access_log_lines: u64,
     /// Lines that it lost, since the disk was slower than the requests.
     pub access_log_lost: u64,
-    /// Inputs and outputs of the defences that no recording holds.
-    pub recording_lost: u64,
     /// Whether new requests are refused because the front is stopping.
     pub draining: bool,
 }

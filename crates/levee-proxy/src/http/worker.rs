@@ -8,16 +8,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use levee_http::date::Date;
+use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
+use super::access_log::Lane;
 use super::buffer::Buffers;
 use super::connection;
-use super::counters::Counters;
+use super::gate::Gate;
 use super::io::Sink;
-use super::record::AccessLog;
 use super::settings::{HttpSettings, Listen};
+use super::snapshot::{Phase, Traffic};
 use super::timers::{TICK, Timers};
 use super::upstream::pool::{Open, Pool};
 
@@ -43,12 +45,17 @@ pub(crate) struct Active {
     pub(crate) connections_max: usize,
     /// Connections to the server that one worker keeps.
     pub(crate) idle_max: usize,
+    pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) request_limits: levee_http::Limits,
     pub(crate) response_limits: levee_http::Limits,
 }
 
 impl Active {
-    pub(crate) fn new(settings: HttpSettings, workers: usize) -> Self {
+    pub(crate) fn new(
+        settings: HttpSettings,
+        workers: usize,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> Self {
         let share = |all: usize| all.div_ceil(workers).max(1);
         let limits = &settings.limits;
         Self {
@@ -65,6 +72,7 @@ impl Active {
             },
             connections_max: share(settings.limits.connections_max),
             idle_max: share(settings.limits.upstream_idle_max),
+            tls,
             settings,
         }
     }
@@ -73,8 +81,8 @@ impl Active {
 /// What the workers of a front share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Who is told of each request.
-    pub(crate) log: Option<Arc<dyn AccessLog>>,
+    pub(crate) gate: Arc<Gate>,
+    /// Of all workers, against their limit.
     pub(crate) upstream_open: Arc<Open>,
 }
 
@@ -83,7 +91,11 @@ pub(crate) struct Shared {
 pub(crate) struct Worker {
     active: RefCell<Rc<Active>>,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) counters: Arc<Counters>,
+    traffic: RefCell<Traffic>,
+    /// Where its requests are logged.
+    pub(crate) lane: RefCell<Option<Lane>>,
+    /// Its connections to the server.
+    pub(crate) upstream_own: Rc<Cell<usize>>,
     pub(crate) timers: Rc<Timers>,
     pub(crate) buffers: Buffers,
     pub(crate) pool: Rc<Pool>,
@@ -97,9 +109,55 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
+    fn new(first: &Control, shared: Arc<Shared>, lane: Option<Lane>) -> Self {
+        Self {
+            pool: Pool::new(first.active.idle_max),
+            active: RefCell::new(Rc::new(Active::clone(&first.active))),
+            shared,
+            traffic: RefCell::default(),
+            lane: RefCell::new(lane),
+            upstream_own: Rc::default(),
+            timers: Timers::new(),
+            buffers: Buffers::default(),
+            sink: RefCell::default(),
+            date: Cell::new(date_now()),
+            draining: Cell::new(false),
+            connections: Cell::new(0),
+            ended: Notify::new(),
+        }
+    }
+
     /// What it runs with now.
     pub(crate) fn active(&self) -> Rc<Active> {
         Rc::clone(&self.active.borrow())
+    }
+
+    /// Counts something.
+    pub(crate) fn count(&self, count: impl FnOnce(&mut Traffic)) {
+        count(&mut self.traffic.borrow_mut());
+    }
+
+    /// Counts a connection that was cut before it came to a request.
+    pub(crate) fn cut(&self, cause: &'static str) {
+        self.count(|t| *t.cut.entry(cause).or_default() += 1);
+    }
+
+    /// Counts a connection that was closed by a deadline.
+    pub(crate) fn late(&self, phase: Phase) {
+        self.count(|t| t.timed_out[phase] += 1);
+    }
+
+    /// Counts a request that the server did not answer as it should.
+    pub(crate) fn server_failed(&self, cause: &'static str) {
+        self.count(|t| *t.upstream_errors.entry(cause).or_default() += 1);
+    }
+
+    fn numbers(&self) -> Traffic {
+        let idle = self.pool.len();
+        let mut traffic = self.traffic.borrow().clone();
+        traffic.upstream_idle = idle as u64;
+        traffic.upstream_busy = self.upstream_own.get().saturating_sub(idle) as u64;
+        traffic
     }
 
     /// The time as a Date field says it.
@@ -129,8 +187,7 @@ pub(crate) struct OpenConnection(Rc<Worker>);
 impl OpenConnection {
     fn new(worker: &Rc<Worker>) -> Self {
         worker.connections.set(worker.connections.get() + 1);
-        worker.counters.connections.one();
-        worker.counters.connections_open.one();
+        worker.count(|t| t.accepted += 1);
         Self(Rc::clone(worker))
     }
 }
@@ -139,7 +196,6 @@ impl Drop for OpenConnection {
     fn drop(&mut self) {
         let worker = &self.0;
         worker.connections.set(worker.connections.get() - 1);
-        worker.counters.connections_open.less();
         worker.ended.notify_waiters();
     }
 }
@@ -149,16 +205,22 @@ pub(crate) struct Start {
     pub(crate) index: usize,
     pub(crate) listeners: Vec<(std::net::TcpListener, Listen)>,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) lane: Option<Lane>,
     pub(crate) control: watch::Receiver<Control>,
+    /// Who wants to know its numbers.
+    pub(crate) asks: mpsc::Receiver<oneshot::Sender<Traffic>>,
 }
 
-/// Begins a worker's thread. The receiver tells whether it runs, the second one when it has ended.
-pub(crate) fn spawn(
-    start: Start,
-) -> io::Result<(oneshot::Receiver<io::Result<()>>, oneshot::Receiver<()>)> {
+/// What a worker tells of its beginning and of its end.
+pub(crate) struct Begun {
+    pub(crate) ready: oneshot::Receiver<io::Result<()>>,
+    pub(crate) ended: oneshot::Receiver<Traffic>,
+}
+
+/// Begins a worker's thread.
+pub(crate) fn spawn(start: Start) -> io::Result<Begun> {
     let (ready_tx, ready) = oneshot::channel();
-    let (ended_tx, ended) = oneshot::channel::<()>();
+    let (ended_tx, ended) = oneshot::channel();
     std::thread::Builder::new()
         .name(format!("levee-http-{}", start.index))
         .spawn(move || {
@@ -166,37 +228,31 @@ pub(crate) fn spawn(
                 .enable_all()
                 .build_local(LocalOptions::default());
             match built {
-                Ok(runtime) => runtime.block_on(run(start, ready_tx)),
+                Ok(runtime) => {
+                    let last = runtime.block_on(run(start, ready_tx));
+                    // Its connections are closed before anybody hears that it has ended.
+                    drop(runtime);
+                    drop(last.map(|traffic| ended_tx.send(traffic)));
+                }
                 // Nobody listens when the start was given up.
                 Err(error) => drop(ready_tx.send(Err(error))),
             }
-            drop(ended_tx);
         })?;
-    Ok((ready, ended))
+    Ok(Begun { ready, ended })
 }
 
-async fn run(start: Start, ready: oneshot::Sender<io::Result<()>>) {
+/// Runs a worker to its end; what it counted. `None` if it could not begin.
+async fn run(start: Start, ready: oneshot::Sender<io::Result<()>>) -> Option<Traffic> {
     let Start {
+        index,
         listeners,
         shared,
-        counters,
+        lane,
         mut control,
-        ..
+        mut asks,
     } = start;
     let first = control.borrow_and_update().clone();
-    let worker = Rc::new(Worker {
-        pool: Pool::new(first.active.idle_max),
-        active: RefCell::new(Rc::new(Active::clone(&first.active))),
-        shared,
-        counters,
-        timers: Timers::new(),
-        buffers: Buffers::default(),
-        sink: RefCell::default(),
-        date: Cell::new(date_now()),
-        draining: Cell::new(false),
-        connections: Cell::new(0),
-        ended: Notify::new(),
-    });
+    let worker = Rc::new(Worker::new(&first, shared, lane));
     let mut accepting = Vec::new();
     for (listener, listen) in listeners {
         match TcpListener::from_std(listener) {
@@ -206,35 +262,45 @@ async fn run(start: Start, ready: oneshot::Sender<io::Result<()>>) {
             }
             Err(error) => {
                 drop(ready.send(Err(error)));
-                return;
+                return None;
             }
         }
     }
     drop(ready.send(Ok(())));
     tokio::task::spawn_local(tick(Rc::clone(&worker)));
-    let stop_at = loop {
-        // The front was dropped without a stop.
-        if control.changed().await.is_err() {
-            break Instant::now();
+    if index == 0 {
+        tokio::task::spawn_local(Gate::run(Arc::downgrade(&worker.shared.gate)));
+    }
+    let mut stop_at = None;
+    while stop_at.is_none() {
+        tokio::select! {
+            changed = control.changed() => {
+                // The front was dropped without a stop.
+                changed.ok()?;
+                let control = control.borrow_and_update().clone();
+                worker.apply(&control);
+                stop_at = control.stop_at;
+            }
+            Some(ask) = asks.recv() => drop(ask.send(worker.numbers())),
         }
-        let control = control.borrow_and_update().clone();
-        worker.apply(&control);
-        if let Some(at) = control.stop_at {
-            break at;
-        }
-    };
+    }
     // What waits in the kernel is refused; who asks again finds the next front, or nobody.
     for task in accepting {
         task.abort();
     }
     let drained = async {
         while worker.connections.get() > 0 {
-            worker.ended.notified().await;
+            tokio::select! {
+                () = worker.ended.notified() => {}
+                Some(ask) = asks.recv() => drop(ask.send(worker.numbers())),
+            }
         }
     };
     // Whoever is left is cut off with the runtime.
+    let stop_at = stop_at.unwrap_or_else(Instant::now);
     drop(tokio::time::timeout_at(stop_at.into(), drained).await);
     worker.pool.clear();
+    Some(worker.numbers())
 }
 
 async fn tick(worker: Rc<Worker>) {
@@ -264,7 +330,7 @@ async fn accept(worker: Rc<Worker>, listener: TcpListener, listen: Listen) {
                 tokio::task::spawn_local(serve);
             }
             Err(_) => {
-                worker.counters.accept_failed.one();
+                worker.cut("accept_failed");
                 tokio::time::sleep(ACCEPT_REST).await;
             }
         }

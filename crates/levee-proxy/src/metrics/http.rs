@@ -138,6 +138,11 @@ const FRONT: &[Family<Snapshot>] = &[
         read: Read::Seconds(|s| &s.traffic.upstream_latency),
     },
     Family {
+        name: "payment_channels",
+        help: "Payment channels that are open",
+        read: Read::Gauge(|s| s.gate.channels as f64),
+    },
+    Family {
         name: "access_log_lines",
         help: "Lines written to the access log",
         read: Read::Counter(|s| s.access_log_lines),
@@ -150,7 +155,7 @@ const FRONT: &[Family<Snapshot>] = &[
     Family {
         name: "recording_lost",
         help: "Inputs and outputs of the defences that no recording holds",
-        read: Read::Counter(|s| s.recording_lost),
+        read: Read::Counter(|s| s.gate.recording_lost),
     },
     Family {
         name: "draining",
@@ -279,7 +284,7 @@ const THINNER: &[Family<RequestsSnapshot>] = &[
         }),
     },
     Family {
-        name: "payment_channels",
+        name: "payments",
         help: "Payment channels that were opened",
         read: Read::Counter(|s| s.payment.opened),
     },

@@ -3,45 +3,13 @@
 use std::io;
 
 use levee_policy::Time;
-use levee_policy::selective::{Config, Input, Output};
 use serde::{Deserialize, Serialize};
 
 use super::Entry;
+use super::machine::Recorded;
 
 /// Version of the format; a change that an older reader would misread takes the next number.
 pub const VERSION: u32 = 1;
-/// [`Header::machine`] of this defence.
-pub(super) const MACHINE: &str = "selective";
-
-/// The first line: what a fresh machine is made from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Header {
-    /// [`VERSION`] of the writer.
-    pub levee_events: u32,
-    /// Which defence: `selective`.
-    pub machine: String,
-    /// Seed of [`policy_rng`](super::policy_rng).
-    pub seed: u64,
-    /// `k`.
-    pub capacity: u32,
-    /// The `[defense]` table.
-    pub config: Config,
-}
-
-impl Header {
-    /// The header of a recording that starts now.
-    pub fn new(seed: u64, capacity: u32, config: Config) -> Self {
-        Header {
-            levee_events: VERSION,
-            machine: MACHINE.to_owned(),
-            seed,
-            capacity,
-            config,
-        }
-    }
-}
-
 /// Why a recording ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -57,40 +25,46 @@ pub enum EndReason {
 }
 
 /// A line after the first.
-#[derive(Debug, PartialEq)]
-pub(super) enum Line {
-    Input(Time, Input),
+pub(super) enum Line<M: Recorded> {
+    Input(Time, M::Input),
     Deadline(Time),
-    Output(Time, Output),
+    Output(Time, M::Output),
     End(EndReason),
 }
 
 /// A line as it is written; exactly one of the options besides `t` is there.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fields {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+struct Fields<I, O> {
+    #[serde(skip_serializing_if = "Option::is_none")]
     t: Option<Time>,
-    #[serde(default, rename = "in", skip_serializing_if = "Option::is_none")]
-    input: Option<Input>,
-    #[serde(default, rename = "out", skip_serializing_if = "Option::is_none")]
-    output: Option<Output>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "in", skip_serializing_if = "Option::is_none")]
+    input: Option<I>,
+    #[serde(rename = "out", skip_serializing_if = "Option::is_none")]
+    output: Option<O>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     deadline: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     end: Option<EndReason>,
 }
 
-#[derive(Serialize)]
-struct InputLine<'e> {
-    t: Time,
-    #[serde(rename = "in")]
-    input: &'e Input,
+// Not derived: that would ask a default of the words.
+impl<I, O> Default for Fields<I, O> {
+    fn default() -> Self {
+        Fields {
+            t: None,
+            input: None,
+            output: None,
+            deadline: None,
+            end: None,
+        }
+    }
 }
 
 /// Reads one line.
-pub(super) fn parse(line: &[u8]) -> Result<Line, String> {
-    let fields: Fields = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+pub(super) fn parse<M: Recorded>(line: &[u8]) -> Result<Line<M>, String> {
+    let fields: Fields<M::Input, M::Output> =
+        serde_json::from_slice(line).map_err(|error| error.to_string())?;
     match fields {
         Fields {
             t: Some(t),
@@ -124,36 +98,41 @@ pub(super) fn parse(line: &[u8]) -> Result<Line, String> {
     }
 }
 
-pub(super) fn header_line(line: &mut Vec<u8>, header: &Header) -> io::Result<()> {
+/// Whether it is the last line of a recording, of any machine.
+pub(super) fn is_end(line: &[u8]) -> bool {
+    let fields = serde_json::from_slice::<Fields<serde_json::Value, serde_json::Value>>(line);
+    fields.is_ok_and(|fields| fields.end.is_some())
+}
+
+pub(super) fn header_line(line: &mut Vec<u8>, header: &impl Serialize) -> io::Result<()> {
     json_line(line, header)
 }
 
-pub(super) fn entry_line(line: &mut Vec<u8>, entry: &Entry) -> io::Result<()> {
-    match entry {
-        Entry::Input(t, input) => json_line(line, &InputLine { t: *t, input }),
-        Entry::Deadline(t) => json_line(
-            line,
-            &Fields {
-                t: Some(*t),
-                deadline: Some(true),
-                ..Fields::default()
-            },
-        ),
-        Entry::Output(t, output) => json_line(
-            line,
-            &Fields {
-                t: Some(*t),
-                output: Some(*output),
-                ..Fields::default()
-            },
-        ),
-    }
+pub(super) fn entry_line<M: Recorded>(line: &mut Vec<u8>, entry: &Entry<M>) -> io::Result<()> {
+    let fields = match entry {
+        Entry::Input(t, input) => Fields {
+            t: Some(*t),
+            input: Some(input),
+            ..Fields::default()
+        },
+        Entry::Deadline(t) => Fields {
+            t: Some(*t),
+            deadline: Some(true),
+            ..Fields::default()
+        },
+        Entry::Output(t, output) => Fields {
+            t: Some(*t),
+            output: Some(output),
+            ..Fields::default()
+        },
+    };
+    json_line(line, &fields)
 }
 
 pub(super) fn end_line(line: &mut Vec<u8>, reason: EndReason) -> io::Result<()> {
     json_line(
         line,
-        &Fields {
+        &Fields::<(), ()> {
             end: Some(reason),
             ..Fields::default()
         },

@@ -19,7 +19,7 @@
 //! A recording starts with a fresh machine and has no gap. From this follows what happens at a limit:
 //!
 //! - The file reaches its bound: the recording ends there, and what comes after is only counted. A new recording can begin
-//!   when the table is empty, for then a fresh machine is as good as the running one ([`is_idle`]); the front makes one
+//!   when the table is empty, for then a fresh machine is as good as the running one ([`Recorded::is_idle`]); the front makes one
 //!   with a new seed and calls [`Recorder::restart`]. Old recordings are renamed `.1`, `.2` …, and the oldest is deleted.
 //! - The disk is slower than the calls and the queue runs full: the recording ends as well. A gap would make it a lie.
 //! - The process dies: the last line may be cut, and a replay says so.
@@ -27,6 +27,7 @@
 //! A thread of its own writes; the loop that decides calls only `try_send`.
 
 mod format;
+mod machine;
 mod replay;
 mod what_if;
 
@@ -39,10 +40,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use levee_policy::Time;
-use levee_policy::selective::{Input, Output, Selective};
+use levee_policy::selective::Selective;
 use rand_core::SeedableRng as _;
 
-pub use self::format::{EndReason, Header, VERSION};
+pub use self::format::{EndReason, VERSION};
+pub use self::machine::{Header, Recorded, ThinnerHeader, Word};
 pub use self::replay::{Difference, End, ReplayError, Replayed, replay, replay_file};
 pub use self::what_if::{FATES, Group, History, Outcome, RefusedBy, WhatIf};
 
@@ -79,11 +81,6 @@ pub fn policy_rng(seed: u64) -> PolicyRng {
     PolicyRng::seed_from_u64(seed)
 }
 
-/// Whether the table is empty, so that a fresh machine can take over and a new recording begin.
-pub fn is_idle(machine: &Selective) -> bool {
-    machine.calls_held() == 0 && machine.calls_evicting() == 0 && machine.in_service() == 0
-}
-
 /// A recording that cannot begin.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the recording {path}: check that its folder exists and can be written")]
@@ -97,14 +94,14 @@ pub struct RecordError {
 
 /// Writes one defence's recording.
 #[derive(Debug)]
-pub struct Recorder {
+pub struct Recorder<M: Recorded = Selective> {
     settings: RecordSettings,
     /// Of the current recording: an older writer keeps its own until it is done.
     shared: Arc<Shared>,
     missed: Arc<AtomicU64>,
     recordings: u64,
     /// `None` once the recording has ended.
-    sender: Option<SyncSender<Entry>>,
+    sender: Option<SyncSender<Entry<M>>>,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -134,19 +131,19 @@ struct Shared {
 }
 
 #[derive(Debug)]
-enum Entry {
-    Input(Time, Input),
+enum Entry<M: Recorded> {
+    Input(Time, M::Input),
     Deadline(Time),
-    Output(Time, Output),
+    Output(Time, M::Output),
 }
 
-impl Recorder {
+impl<M: Recorded> Recorder<M> {
     /// Begins a recording; a file of that name from earlier is kept as `.1`. To be called with a fresh machine.
     ///
     /// # Errors
     ///
     /// The file cannot be written.
-    pub fn start(settings: &RecordSettings, header: Header) -> Result<Self, RecordError> {
+    pub fn start(settings: &RecordSettings, header: M::Header) -> Result<Self, RecordError> {
         let fail = |source| RecordError {
             path: settings.path.clone(),
             source,
@@ -169,7 +166,7 @@ impl Recorder {
     }
 
     /// Takes note of an input, before the machine gets it.
-    pub fn input(&mut self, at: Time, input: &Input) {
+    pub fn input(&mut self, at: Time, input: &M::Input) {
         self.send(|| Entry::Input(at, input.clone()));
     }
 
@@ -179,8 +176,8 @@ impl Recorder {
     }
 
     /// Takes note of an output.
-    pub fn output(&mut self, at: Time, output: &Output) {
-        self.send(|| Entry::Output(at, *output));
+    pub fn output(&mut self, at: Time, output: &M::Output) {
+        self.send(|| Entry::Output(at, output.clone()));
     }
 
     /// Whether the recording has ended at a limit, and a new one may begin as soon as the table is empty.
@@ -191,7 +188,7 @@ impl Recorder {
     }
 
     /// Begins a new recording, for a machine that was made from `header` just now in place of an idle one.
-    pub fn restart(&mut self, header: Header) {
+    pub fn restart(&mut self, header: M::Header) {
         self.sender = None;
         // The new writer renames files, so it first waits for the old one to be done with them.
         let old = self.writer.take();
@@ -228,7 +225,7 @@ impl Recorder {
 
     fn begin(
         &mut self,
-        header: Header,
+        header: M::Header,
         file: Result<File, Option<JoinHandle<()>>>,
     ) -> io::Result<()> {
         self.shared = Arc::default();
@@ -246,8 +243,8 @@ impl Recorder {
                 }
                 create(&settings)
             });
-            let written =
-                file.and_then(|file| write(file, &header, &entries, settings.bytes_max, &shared));
+            let written = file
+                .and_then(|file| write::<M>(file, &header, &entries, settings.bytes_max, &shared));
             match written {
                 Ok(beyond) => _ = missed.fetch_add(beyond, Ordering::Relaxed),
                 Err(error) => {
@@ -267,7 +264,7 @@ impl Recorder {
         Ok(())
     }
 
-    fn send(&mut self, entry: impl FnOnce() -> Entry) {
+    fn send(&mut self, entry: impl FnOnce() -> Entry<M>) {
         if self.shared.over.load(Ordering::Relaxed) {
             self.sender = None;
         }
@@ -284,7 +281,7 @@ impl Recorder {
     }
 }
 
-impl Drop for Recorder {
+impl<M: Recorded> Drop for Recorder<M> {
     fn drop(&mut self) {
         self.close();
     }
@@ -352,8 +349,8 @@ fn is_worth_keeping(path: &Path) -> io::Result<bool> {
     let header = lines.next().transpose()?.unwrap_or_default();
     let second = lines.next().transpose()?.unwrap_or_default();
     // A file that is no recording is kept too: it is not ours to overwrite.
-    let begun = serde_json::from_slice::<Header>(&header).is_ok();
-    let ended = matches!(format::parse(&second), Ok(format::Line::End(_)));
+    let begun = replay::machine(&header).is_ok();
+    let ended = format::is_end(&second);
     Ok(!begun || !(second.is_empty() || ended))
 }
 
@@ -365,10 +362,10 @@ fn with_suffix(path: &Path, age: u32) -> PathBuf {
 }
 
 /// Writes until the sender is gone or the bound is reached; returns how many entries it took and did not write.
-fn write(
+fn write<M: Recorded>(
     file: File,
-    header: &Header,
-    entries: &Receiver<Entry>,
+    header: &M::Header,
+    entries: &Receiver<Entry<M>>,
     bytes_max: u64,
     shared: &Shared,
 ) -> io::Result<u64> {
@@ -411,7 +408,7 @@ fn put(file: &mut impl Write, line: &[u8], shared: &Shared) -> io::Result<()> {
 }
 
 /// The next entry; before it waits for one, what is buffered goes to the file. `None` once the sender is gone.
-fn next(entries: &Receiver<Entry>, file: &mut impl Write) -> io::Result<Option<Entry>> {
+fn next<E>(entries: &Receiver<E>, file: &mut impl Write) -> io::Result<Option<E>> {
     match entries.try_recv() {
         Ok(entry) => Ok(Some(entry)),
         Err(TryRecvError::Disconnected) => Ok(None),

@@ -5,11 +5,13 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::Path;
 
-use levee_policy::selective::{ConfigError, Output, Selective};
-use levee_policy::{StateMachine as _, Time};
+use levee_policy::selective::Selective;
+use levee_policy::thinner::Thinner;
+use levee_policy::{ConfigError, Time};
 use serde::Serialize;
 
-use super::format::{EndReason, Header, Line, MACHINE, VERSION, parse};
+use super::format::{EndReason, Line, VERSION, parse};
+use super::machine::Recorded;
 use super::{PolicyRng, policy_rng};
 
 /// Longest line that is read; the longest that is written carries a whole configuration.
@@ -18,8 +20,10 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 /// What a replay found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replayed {
-    /// The first line.
-    pub header: Header,
+    /// Which defence: [`Recorded::NAME`].
+    pub machine: &'static str,
+    /// Seed of its random numbers.
+    pub seed: u64,
     /// Inputs and deadlines that the machine was given.
     pub inputs: u64,
     /// Outputs that were compared and are the same.
@@ -56,10 +60,10 @@ pub struct Difference {
     pub line: u64,
     /// Time of the entry.
     pub at: Time,
-    /// What the recording has next; `None` if it has no further output here.
-    pub recorded: Option<Output>,
+    /// What the recording has next, as it has it; `None` if it has no further output here.
+    pub recorded: Option<serde_json::Value>,
     /// What the machine did; `None` if it did nothing further.
-    pub replayed: Option<Output>,
+    pub replayed: Option<serde_json::Value>,
 }
 
 /// A recording that cannot be replayed.
@@ -76,7 +80,7 @@ pub enum ReplayError {
     Empty,
     /// The first line is no header.
     #[error(
-        "line 1: not the header of a recording: {message}; expected {{\"levee_events\":{VERSION},\"machine\":\"{MACHINE}\",…}}"
+        "line 1: not the header of a recording: {message}; expected {{\"levee_events\":{VERSION},\"machine\":…}}"
     )]
     Header {
         /// What is wrong.
@@ -91,10 +95,12 @@ pub enum ReplayError {
         found: u64,
     },
     /// Another defence wrote it.
-    #[error("line 1: a recording of the defence `{found}`, expected `{MACHINE}`")]
+    #[error("line 1: a recording of the defence `{found}`, expected {expected}")]
     Machine {
         /// Its machine.
         found: String,
+        /// Those that can be replayed here.
+        expected: String,
     },
     /// No machine can be made from the header.
     #[error("line 1: the recorded configuration cannot run")]
@@ -124,9 +130,22 @@ pub fn replay_file(path: &Path) -> Result<Replayed, ReplayError> {
 ///
 /// It cannot be read, or is no recording.
 pub fn replay(reader: impl BufRead) -> Result<Replayed, ReplayError> {
-    let (mut entries, header) = Entries::open(reader)?;
-    let mut replay = Replay::new(header)?;
-    while let Some(line) = entries.next()? {
+    let entries = Entries::open(reader)?;
+    match machine(&entries.line)?.as_str() {
+        Selective::NAME => replay_of::<Selective>(entries),
+        Thinner::NAME => replay_of::<Thinner>(entries),
+        other => Err(ReplayError::Machine {
+            found: other.to_owned(),
+            expected: format!("`{}` or `{}`", Selective::NAME, Thinner::NAME),
+        }),
+    }
+}
+
+fn replay_of<M: Recorded>(mut entries: Entries<impl BufRead>) -> Result<Replayed, ReplayError> {
+    let header: M::Header = entries.header::<M>()?;
+    let machine = M::fresh(&header).map_err(ReplayError::Config)?;
+    let mut replay = Replay::new(machine, M::seed(&header));
+    while let Some(line) = entries.next::<M>()? {
         if replay.line(entries.number, line) {
             if matches!(replay.result.end, End::Marked(_)) {
                 entries.expect_end()?;
@@ -149,29 +168,40 @@ pub(super) struct Entries<R> {
 }
 
 impl<R: BufRead> Entries<R> {
-    /// Reads the header.
-    pub(super) fn open(mut reader: R) -> Result<(Self, Header), ReplayError> {
+    /// Reads the first line.
+    pub(super) fn open(mut reader: R) -> Result<Self, ReplayError> {
         let mut line = Vec::new();
         read_line(&mut reader, &mut line, 1)?;
-        let header = parse_header(&line)?;
-        let entries = Self {
+        Ok(Self {
             reader,
             line,
             number: 1,
             end: End::NotReached,
-        };
-        Ok((entries, header))
+        })
+    }
+
+    /// The first line, before any other is taken.
+    pub(super) fn header<M: Recorded>(&self) -> Result<M::Header, ReplayError> {
+        let found = machine(&self.line)?;
+        if found != M::NAME {
+            return Err(ReplayError::Machine {
+                found,
+                expected: format!("`{}`", M::NAME),
+            });
+        }
+        // From the text, not from a value: the order of keys and every digit stay as written.
+        serde_json::from_slice(&self.line).map_err(bad_header)
     }
 
     /// The next line; `None` where the process died.
-    pub(super) fn next(&mut self) -> Result<Option<Line>, ReplayError> {
+    pub(super) fn next<M: Recorded>(&mut self) -> Result<Option<Line<M>>, ReplayError> {
         self.number += 1;
         read_line(&mut self.reader, &mut self.line, self.number)?;
         if self.line.is_empty() {
             self.end = End::Unmarked;
             return Ok(None);
         }
-        match parse(&self.line) {
+        match parse::<M>(&self.line) {
             Ok(parsed) => Ok(Some(parsed)),
             // No proper prefix of a JSON object is one, so a line without its end that cannot be read was cut.
             Err(_) if !self.line.ends_with(b"\n") => {
@@ -200,44 +230,42 @@ impl<R: BufRead> Entries<R> {
     }
 }
 
-struct Replay {
-    machine: Selective,
+struct Replay<M: Recorded> {
+    machine: M,
     rng: PolicyRng,
     /// Outputs of the machine that no line was compared with yet.
-    pending: VecDeque<Output>,
+    pending: VecDeque<M::Output>,
     number: u64,
     result: Replayed,
 }
 
-impl Replay {
-    fn new(header: Header) -> Result<Self, ReplayError> {
-        let machine =
-            Selective::new(header.capacity, header.config.clone()).map_err(ReplayError::Config)?;
-        let result = Replayed {
-            inputs: 0,
-            outputs: 0,
-            last: Time::ZERO,
-            end: End::NotReached,
-            first_difference: None,
-            header,
-        };
-        Ok(Replay {
+impl<M: Recorded> Replay<M> {
+    fn new(machine: M, seed: u64) -> Self {
+        Replay {
             machine,
-            rng: policy_rng(result.header.seed),
+            rng: policy_rng(seed),
             pending: VecDeque::new(),
             number: 1,
-            result,
-        })
+            result: Replayed {
+                machine: M::NAME,
+                seed,
+                inputs: 0,
+                outputs: 0,
+                last: Time::ZERO,
+                end: End::NotReached,
+                first_difference: None,
+            },
+        }
     }
 
     /// Takes one line; says whether it was the last to take.
-    fn line(&mut self, number: u64, line: Line) -> bool {
+    fn line(&mut self, number: u64, line: Line<M>) -> bool {
         self.number = number;
         match line {
             Line::Output(at, recorded) => {
                 self.result.last = at;
                 let replayed = self.pending.pop_front();
-                if replayed == Some(recorded) {
+                if replayed.as_ref() == Some(&recorded) {
                     self.result.outputs += 1;
                 } else {
                     self.differ(at, Some(recorded), replayed);
@@ -278,12 +306,14 @@ impl Replay {
         }
     }
 
-    fn differ(&mut self, at: Time, recorded: Option<Output>, replayed: Option<Output>) {
+    fn differ(&mut self, at: Time, recorded: Option<M::Output>, replayed: Option<M::Output>) {
+        // Every output has a form in JSON, since a recording has it.
+        let value = |output: Option<M::Output>| serde_json::to_value(output?).ok();
         self.result.first_difference = Some(Difference {
             line: self.number,
             at,
-            recorded,
-            replayed,
+            recorded: value(recorded),
+            replayed: value(replayed),
         });
     }
 
@@ -316,34 +346,29 @@ fn read_line(
     Ok(())
 }
 
-fn parse_header(line: &[u8]) -> Result<Header, ReplayError> {
+/// Which machine a first line names.
+pub(super) fn machine(line: &[u8]) -> Result<String, ReplayError> {
     if line.is_empty() {
         return Err(ReplayError::Empty);
     }
-    let bad = |error: serde_json::Error| ReplayError::Header {
-        message: error.to_string(),
-    };
     // The version first: a header of another version need not look like ours.
-    let value: serde_json::Value = serde_json::from_slice(line).map_err(bad)?;
-    match value
-        .get("levee_events")
-        .and_then(serde_json::Value::as_u64)
-    {
-        None => {
-            return Err(ReplayError::Header {
-                message: "it has no `levee_events`".to_owned(),
-            });
-        }
-        Some(version) if version != u64::from(VERSION) => {
-            return Err(ReplayError::Version { found: version });
-        }
+    let value: serde_json::Value = serde_json::from_slice(line).map_err(bad_header)?;
+    let missing = |key: &str| ReplayError::Header {
+        message: format!("it has no `{key}`"),
+    };
+    let version = value.get("levee_events");
+    match version.and_then(serde_json::Value::as_u64) {
+        None => return Err(missing("levee_events")),
+        Some(found) if found != u64::from(VERSION) => return Err(ReplayError::Version { found }),
         Some(_) => {}
     }
-    match value.get("machine").and_then(serde_json::Value::as_str) {
-        Some(machine) if machine != MACHINE => Err(ReplayError::Machine {
-            found: machine.to_owned(),
-        }),
-        // From the text, not from the value: the order of keys and every digit stay as written.
-        _ => serde_json::from_slice(line).map_err(bad),
+    let machine = value.get("machine").and_then(serde_json::Value::as_str);
+    Ok(machine.ok_or_else(|| missing("machine"))?.to_owned())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn bad_header(error: serde_json::Error) -> ReplayError {
+    ReplayError::Header {
+        message: error.to_string(),
     }
 }

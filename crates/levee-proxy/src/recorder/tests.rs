@@ -1,10 +1,15 @@
 use std::path::Path;
 
-use levee_policy::selective::{Arrival, CallKey, ClassId, Config, PhaseId, Strategy};
+use levee_policy::selective::{
+    Arrival, CallKey, ClassId, Config, Input, Output, PhaseId, Strategy,
+};
+use levee_policy::thinner::{self, Thinner};
 use levee_policy::{Span, StateMachine as _};
 use rand_core::Rng as _;
 
 use super::*;
+
+type Recorder = super::Recorder<Selective>;
 
 const CAPACITY: u32 = 8;
 
@@ -136,7 +141,7 @@ fn a_recording_replays_to_the_same_verdicts() {
     let replayed = replay(text.as_bytes()).unwrap();
     assert_eq!(replayed.first_difference, None);
     assert_eq!(replayed.end, End::Marked(EndReason::Stopped));
-    assert_eq!(replayed.header, header(7));
+    assert_eq!((replayed.machine, replayed.seed), ("selective", 7));
     let lines = |part: &str| text.lines().filter(|line| line.contains(part)).count() as u64;
     assert_eq!(replayed.inputs, lines("\"in\":") + lines("\"deadline\":"));
     assert_eq!(replayed.outputs, lines("\"out\":"));
@@ -145,6 +150,98 @@ fn a_recording_replays_to_the_same_verdicts() {
         lines("\"displaced\"") > 100 && lines("\"overload\"") > 100,
         "{}",
         lines("\"displaced\"")
+    );
+}
+
+/// Drives a thinner with requests and payments from a fixed stream of numbers, and records it.
+fn thinner_recording(mode: thinner::Mode, steps: u64) -> String {
+    use thinner::{Arrival, Capacity, Input, Outcome, Output, RequestKey};
+    let folder = tempfile::tempdir().unwrap();
+    let config = thinner::Config {
+        mode,
+        ..thinner::Config::of(Capacity::Rate(100.0))
+    };
+    let header = ThinnerHeader::new(7, config);
+    let (mut machine, mut rng) = (Thinner::fresh(&header).unwrap(), policy_rng(7));
+    let mut recorder = super::Recorder::<Thinner>::start(&settings(folder.path()), header).unwrap();
+    let mut choices = policy_rng(99);
+    let (mut now, mut waiting) = (Time::ZERO, Vec::new());
+    for step in 0..steps {
+        now = now + Span::from_millis(choices.next_u64() % 4);
+        if machine.deadline().is_some_and(|deadline| deadline <= now) {
+            recorder.deadline(now);
+            machine.handle_deadline(now, &mut rng);
+        } else {
+            let pick = choices.next_u64();
+            let paying = waiting.get(pick as usize % waiting.len().max(1));
+            let input = match paying {
+                Some(request) if pick >> 63 == 0 => Input::Pay {
+                    request: *request,
+                    units: pick % 1_500,
+                },
+                _ => Input::Arrive(Arrival {
+                    request: RequestKey(step),
+                    paid: pick % 3,
+                    can_wait: true,
+                    group: None,
+                }),
+            };
+            recorder.input(now, &input);
+            machine.handle(now, input, &mut rng);
+        }
+        let mut done = Vec::new();
+        while let Some(output) = machine.poll_output() {
+            recorder.output(now, &output);
+            match output {
+                Output::Hold { request } => waiting.push(request),
+                Output::Admit { request, .. } => done.push(request),
+                _ => {}
+            }
+            if let Output::Admit { request, .. } | Output::Refuse { request, .. } = output {
+                waiting.retain(|other| *other != request);
+            }
+        }
+        for request in done {
+            let input = Input::Done {
+                request,
+                outcome: Outcome::Answered,
+            };
+            recorder.input(now, &input);
+            machine.handle(now, input, &mut rng);
+        }
+    }
+    recorder.finish();
+    fs::read_to_string(folder.path().join("events.jsonl")).unwrap()
+}
+
+#[test]
+fn a_recording_of_a_thinner_replays_to_the_same_verdicts() {
+    for (mode, draws) in [
+        (thinner::Mode::Auction, false),
+        (thinner::Mode::Retry, true),
+    ] {
+        let text = thinner_recording(mode, 2_000);
+        let replayed = replay(text.as_bytes()).unwrap();
+        assert_eq!(replayed.first_difference, None, "{mode:?}");
+        assert_eq!((replayed.machine, replayed.seed), ("thinner", 7));
+        assert_eq!(replayed.end, End::Marked(EndReason::Stopped));
+        let lines = |part: &str| text.lines().filter(|line| line.contains(part)).count() as u64;
+        assert_eq!(replayed.outputs, lines("\"out\":"));
+        assert!(lines("\"admit\"") > 100 && lines("\"refuse\"") + lines("\"hold\"") > 100);
+        // Where it draws, other random numbers must show.
+        let other = text.replacen("\"seed\":7", "\"seed\":8", 1);
+        let differs = replay(other.as_bytes()).unwrap().first_difference.is_some();
+        assert_eq!(differs, draws, "{mode:?}");
+    }
+}
+
+#[test]
+fn what_would_have_been_is_asked_of_the_selective_defence_alone() {
+    let text = thinner_recording(thinner::Mode::Auction, 50);
+    let error = History::read(text.as_bytes()).unwrap_err().to_string();
+    assert!(
+        error.contains("the defence `thinner`, expected `selective`"),
+        "{error}"
     );
 }
 
@@ -170,10 +267,8 @@ fn a_changed_verdict_is_found_at_its_line() {
         .first_difference
         .unwrap();
     assert_eq!(difference.line, at as u64 + 1);
-    assert!(
-        matches!(difference.recorded, Some(Output::Refuse { .. })),
-        "{difference:?}"
-    );
+    let recorded = difference.recorded.as_ref().unwrap();
+    assert_eq!(recorded["refuse"]["cause"], "full", "{difference:?}");
     assert!(difference.replayed.is_some());
 
     let without: Vec<_> = lines
@@ -238,8 +333,8 @@ fn what_is_no_recording_is_refused_with_its_line() {
         "format 2",
     );
     check(
-        &text.replacen("\"selective\"", "\"thinner\"", 1),
-        "the defence `thinner`",
+        &text.replacen("\"selective\"", "\"reroute\"", 1),
+        "the defence `reroute`, expected `selective` or `thinner`",
     );
     check(
         &text.replacen("\"capacity\":8", "\"capacity\":0", 1),
@@ -346,7 +441,7 @@ fn older_recordings_are_kept_up_to_the_number_of_files() {
         front.run(1);
         front.recorder.finish();
     }
-    let seed = |name: &str| replay_file(&folder.path().join(name)).unwrap().header.seed;
+    let seed = |name: &str| replay_file(&folder.path().join(name)).unwrap().seed;
     assert_eq!(
         ["events.jsonl", "events.jsonl.1", "events.jsonl.2"].map(seed),
         [5, 4, 3]
@@ -366,14 +461,14 @@ fn a_recording_that_hit_its_bound_can_begin_again_when_the_table_is_empty() {
     while !front.recorder.wants_restart() {
         front.run(1);
     }
-    assert!(!is_idle(&front.machine));
+    assert!(!front.machine.is_idle());
     for call in std::mem::take(&mut front.forwarded) {
         front.input(Input::Ended { call });
     }
     while let Some(call) = front.forwarded.pop() {
         front.input(Input::Ended { call });
     }
-    assert!(is_idle(&front.machine));
+    assert!(front.machine.is_idle());
     let header = header(8);
     front.machine = Selective::new(header.capacity, header.config.clone()).unwrap();
     front.rng = policy_rng(8);
@@ -385,9 +480,9 @@ fn a_recording_that_hit_its_bound_can_begin_again_when_the_table_is_empty() {
         (2, Some(EndReason::Stopped))
     );
     let new = replay_file(&settings.path).unwrap();
-    assert_eq!((new.header.seed, new.first_difference), (8, None));
+    assert_eq!((new.seed, new.first_difference), (8, None));
     let old = replay_file(&folder.path().join("events.jsonl.1")).unwrap();
-    assert_eq!((old.header.seed, old.first_difference), (7, None));
+    assert_eq!((old.seed, old.first_difference), (7, None));
 }
 
 #[test]

@@ -33,7 +33,8 @@ use rand_core::Rng as _;
 use serde::Serialize;
 
 use self::lives::Lives;
-use super::format::{Header, Line};
+use super::format::Line;
+use super::machine::Header;
 use super::policy_rng;
 use super::replay::{End, Entries, ReplayError};
 
@@ -224,7 +225,8 @@ impl History {
     ///
     /// It cannot be read, is no recording, or has more calls than are held in memory.
     pub fn read(reader: impl BufRead) -> Result<Self, ReplayError> {
-        let (mut entries, header) = Entries::open(reader)?;
+        let mut entries = Entries::open(reader)?;
+        let header = entries.header::<Selective>()?;
         let mut history = Self {
             header,
             last: Time::ZERO,
@@ -234,7 +236,7 @@ impl History {
             lives: Lives::default(),
         };
         let mut live: BTreeMap<CallKey, usize> = BTreeMap::new();
-        while let Some(line) = entries.next()? {
+        while let Some(line) = entries.next::<Selective>()? {
             match line {
                 Line::Input(at, input) => {
                     history.last = at;

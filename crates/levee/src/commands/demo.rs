@@ -4,7 +4,8 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use levee_lab::{demo, html, report};
+use levee_lab::report::AnyReport;
+use levee_lab::{demo, html, http};
 use levee_sim::scenario::Scenario;
 
 use crate::cli::Global;
@@ -29,20 +30,22 @@ pub(crate) struct Args {
 enum What {
     /// A phone system, by callers that never hang up
     Sip,
-    /// A web server (not in this version)
+    /// A web server, by clients that ask ten times as often as the others
     Http,
     /// A service on several sites (not in this version)
     Anycast,
 }
 
 pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
-    match args.what {
-        What::Sip => {}
-        What::Http => bail!("`demo http` is not in this version; there is `levee demo sip`"),
-        What::Anycast => bail!("`demo anycast` is not in this version; there is `levee demo sip`"),
-    }
+    let text = match args.what {
+        What::Sip => demo::SCENARIO,
+        What::Http => http::demo::SCENARIO,
+        What::Anycast => bail!(
+            "`demo anycast` is not in this version; there are `levee demo sip` and `levee demo http`"
+        ),
+    };
     let no_file = |_: &str| Err(std::io::Error::other("the demo reads no file"));
-    let scenario = Scenario::parse("the demo's scenario", demo::SCENARIO, &no_file)?;
+    let scenario = Scenario::parse("the demo's scenario", text, &no_file)?;
     if !args.no_page {
         // Before the minute that it takes, not after it.
         page_result(
@@ -55,16 +58,24 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
     }
     let stop = signals::stop_flag()?;
     let mut view = DemoView::new(global);
-    let result = demo::run(&scenario, &stop, &mut |now| view.show(now))?;
+    let (report, page) = if args.what == What::Http {
+        let result = http::demo::run(&scenario, &stop, &mut |now| view.show(&now.into()))?;
+        let page = http::html::page(&result);
+        (AnyReport::Thinner(result.report), page)
+    } else {
+        let result = demo::run(&scenario, &stop, &mut |now| view.show(&now.into()))?;
+        let page = html::page(&result);
+        (AnyReport::Sip(result.report), page)
+    };
     view.finish();
     // The figures first: they are not lost when the page cannot be written.
     if global.json {
-        output::text(&report::to_json(&result.report))?;
+        output::text(&report.to_json())?;
     } else {
-        output::text(&report::to_table(&result.report))?;
+        output::text(&report.to_table())?;
     }
     if !args.no_page {
-        page_result(&args.page, std::fs::write(&args.page, html::page(&result)))?;
+        page_result(&args.page, std::fs::write(&args.page, page))?;
         if !global.quiet {
             output::note(format_args!("plots: {}", args.page.display()));
         }

@@ -46,6 +46,8 @@ pub(super) struct Band {
     pub(super) factor: f64,
     /// What is multiplied by it.
     pub(super) drop_factor: DropFactor,
+    /// Bands with the same number have the same drop factor for old calls of the same age, so those are ties.
+    pub(super) curve: usize,
     order: Order,
     /// Old calls by the doubling (of the exponential) in which their times lie.
     doublings: BTreeMap<u64, u32>,
@@ -68,10 +70,21 @@ impl Band {
         Self {
             factor,
             drop_factor,
+            curve: 0,
             order,
             doublings: BTreeMap::new(),
             all_young_until: Time::MAX,
         }
+    }
+
+    /// Whether old calls of the same age have the same drop factor in both.
+    pub(super) fn has_curve_of(&self, other: &Self) -> bool {
+        let young = self.drop_factor.in_call;
+        let other_d = DropFactor {
+            in_call: young,
+            ..other.drop_factor
+        };
+        self.factor == other.factor && self.drop_factor == other_d
     }
 
     pub(super) fn clear(&mut self) {

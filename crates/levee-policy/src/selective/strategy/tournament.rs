@@ -116,7 +116,7 @@ fn at_rank<R: Rng + ?Sized>(table: &Table, now: Time, rank: u32, rng: &mut R) ->
         && band.drop_factor.in_call <= band.drop_factor.waiting
     {
         return match rank.checked_sub(band.count(Group::Old)) {
-            None => old_with_ties(band, rank, rng),
+            None => old_with_ties(table, band, rank, rng),
             Some(left) => in_ties(table, left, rng),
         };
     }
@@ -182,7 +182,7 @@ fn at_small_rank<R: Rng + ?Sized>(
         }
         let head = &mut heads[largest?];
         if left == 0 {
-            return old_with_ties(head.band, head.rank, rng);
+            return old_with_ties(table, head.band, head.rank, rng);
         }
         left -= 1;
         match Head::new(head.band, head.rank + 1, now) {
@@ -261,7 +261,7 @@ fn growing_at_rank<R: Rng + ?Sized>(
 ) -> Option<Slot> {
     let bands: Vec<&Band> = growing(table).collect();
     if let [band] = bands[..] {
-        return old_with_ties(band, rank, rng);
+        return old_with_ties(table, band, rank, rng);
     }
     // Each band is sorted; a window on each holds what may still be the one. The middle of the widest window splits them all.
     let mut windows: Vec<(u32, u32)> = bands
@@ -281,22 +281,28 @@ fn growing_at_rank<R: Rng + ?Sized>(
                 })
             })
             .collect();
-        // Calls of the pivot's own time are the pivot's ties: the answer is among them if the rank is.
-        let first: u32 = above.iter().sum();
-        let tied = bands[widest].old_while(|since| now - since >= pivot.age) - above[widest];
-        if (first..first + tied).contains(&rank) {
-            return old_with_ties(bands[widest], above[widest], rng);
-        }
-        for (index, window) in windows.iter_mut().enumerate() {
-            if rank < first {
-                window.1 = window.1.min(above[index]);
-            } else {
-                let passed = if index == widest {
-                    above[index] + tied
+        let tied: Vec<u32> = bands
+            .iter()
+            .zip(&above)
+            .map(|(band, above)| {
+                if band.curve == pivot.band.curve {
+                    band.old_while(|since| now - since >= pivot.age) - above
                 } else {
-                    above[index]
-                };
-                window.0 = window.0.max(passed);
+                    0
+                }
+            })
+            .collect();
+        // The answer is among the pivot and its ties if the rank is.
+        let first: u32 = above.iter().sum();
+        let behind = first + tied.iter().sum::<u32>();
+        if (first..behind).contains(&rank) {
+            return old_with_ties(table, bands[widest], above[widest], rng);
+        }
+        for (window, (above, tied)) in windows.iter_mut().zip(above.iter().zip(&tied)) {
+            if rank < first {
+                window.1 = window.1.min(*above);
+            } else {
+                window.0 = window.0.max(above + tied);
             }
         }
     }
@@ -322,34 +328,55 @@ impl<'a> Old<'a> {
         value <= self.band.factor * self.band.drop_factor.waiting || self.value > value
     }
 
-    /// Order by drop factor.
+    /// Order by drop factor: on one curve by age, which tells calls apart where a float does not, and equal ones of two by curve.
     fn compare(&self, other: &Self) -> Ordering {
-        // Of calls in one band the age tells, where the factors are equal to the last digit too.
-        if core::ptr::eq(self.band, other.band) {
+        if self.band.curve == other.band.curve {
             return self.age.cmp(&other.age);
         }
-        if self.value < f64::INFINITY || other.value < f64::INFINITY {
-            return self.value.total_cmp(&other.value);
-        }
-        let ln = |call: &Self| {
-            libm::log(call.band.factor) + call.band.drop_factor.ln_past_mean(call.age)
+        let by_value = if self.value < f64::INFINITY || other.value < f64::INFINITY {
+            self.value.total_cmp(&other.value)
+        } else {
+            self.ln().total_cmp(&other.ln())
         };
-        f64::total_cmp(&ln(self), &ln(other))
+        by_value.then(self.band.curve.cmp(&other.band.curve))
+    }
+
+    fn ln(&self) -> f64 {
+        libm::log(self.band.factor) + self.band.drop_factor.ln_past_mean(self.age)
     }
 }
 
-/// The old call of this rank in its band, the earliest first, or one of the same time.
-fn old_with_ties<R: Rng + ?Sized>(band: &Band, rank: u32, rng: &mut R) -> Option<Slot> {
+/// The old call of this rank in its band, the earliest first, or one of the same drop factor.
+fn old_with_ties<R: Rng + ?Sized>(
+    table: &Table,
+    band: &Band,
+    rank: u32,
+    rng: &mut R,
+) -> Option<Slot> {
     let position = band.select(Group::Old, rank)?;
     if !band.has_twin(position) {
         return Some(band.slot(position));
     }
     let since = band.since(position);
-    let first = band.old_while(|time| time < since);
-    let tied = band.old_while(|time| time <= since) - first;
-    let rank = first + random::below(rng, u64::from(tied)) as u32;
-    band.select(Group::Old, rank)
-        .map(|position| band.slot(position))
+    // How many of a band are older, and how many are ties.
+    let ties = |band: &Band| {
+        let first = band.old_while(|time| time < since);
+        (first, band.old_while(|time| time <= since) - first)
+    };
+    let tied: u32 = table.of_curve(band.curve).map(|band| ties(band).1).sum();
+    let mut rank = random::below(rng, u64::from(tied)) as u32;
+    for band in table.of_curve(band.curve) {
+        let (first, count) = ties(band);
+        match rank.checked_sub(count) {
+            None => {
+                return band
+                    .select(Group::Old, first + rank)
+                    .map(|position| band.slot(position));
+            }
+            Some(rest) => rank = rest,
+        }
+    }
+    None
 }
 
 #[cfg(test)]

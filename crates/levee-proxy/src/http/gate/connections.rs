@@ -11,14 +11,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use levee_policy::selective::{
-    Arrival, CallKey, Config, Input, Output, PhaseId, RefuseCause, Selective, Stats,
+    Admit, Arrival, CLASSES_MAX, CallKey, Class, Config, Input, Output, PhaseId, RefuseCause,
+    Selective, Stats,
 };
 use levee_policy::{ConfigError, Identity, Span, Time};
 use serde::Serialize;
 
+use super::Gate;
 use super::driven::Driven;
 use super::signal::Signal;
-use super::{Gate, Recording};
+use crate::recorder::Recorder;
 
 /// The table counts as about to be full at 7/8 of its capacity, and no longer so below 3/4: what is usual there is then known
 /// before it matters.
@@ -28,6 +30,9 @@ const RELIEVED: (u64, u64) = (3, 4);
 const REPORTS: u64 = 8;
 /// The same where a phase has no usual time.
 const REPORT_EVERY: Span = Span::from_millis(125);
+
+/// The class of connections that became tunnels. It is added to a configuration that has none of this name.
+const TUNNEL: &str = "tunnel";
 
 /// Held, but a victim has not left yet.
 const HELD: u8 = 0;
@@ -56,7 +61,7 @@ struct Cell {
 
 /// The table, under its lock.
 pub(super) struct Connections {
-    driven: Driven<Selective>,
+    pub(super) driven: Driven<Selective>,
     cells: HashMap<u64, Arc<Cell>, foldhash::fast::RandomState>,
     is_dry_run: bool,
     would_refuse: u64,
@@ -69,10 +74,14 @@ impl Connections {
         config: &Config,
         seed: u64,
         is_dry_run: bool,
-        recording: Option<Recording<Selective>>,
+        recorder: Option<Recorder<Selective>>,
     ) -> Result<Self, ConfigError> {
         Ok(Connections {
-            driven: Driven::new(Selective::new(capacity, config.clone())?, seed, recording),
+            driven: Driven::new(
+                Selective::new(capacity, with_tunnels(config))?,
+                seed,
+                recorder,
+            ),
             cells: HashMap::default(),
             is_dry_run,
             would_refuse: 0,
@@ -88,7 +97,7 @@ impl Connections {
         is_dry_run: bool,
     ) {
         self.is_dry_run = is_dry_run;
-        let config = Box::new(config.clone());
+        let config = Box::new(with_tunnels(config));
         self.handle(now, Input::Reconfigure { capacity, config }, None);
     }
 
@@ -171,6 +180,14 @@ impl Connections {
         })
     }
 
+    pub(super) fn finish_recording(&mut self) {
+        self.driven.finish_recording();
+    }
+
+    pub(super) fn recording_lost(&self) -> u64 {
+        self.driven.recording_lost()
+    }
+
     pub(super) fn snapshot(&self) -> ConnectionsSnapshot {
         let machine = &self.driven.machine;
         ConnectionsSnapshot {
@@ -184,6 +201,19 @@ impl Connections {
             stats: machine.stats().clone(),
         }
     }
+}
+
+/// Nobody can say of a tunnel whether it is slow, so none is given up for a newcomer.
+fn with_tunnels(config: &Config) -> Config {
+    let mut config = config.clone();
+    if config.class_id(TUNNEL).is_none() && config.classes.len() < CLASSES_MAX {
+        config.classes.push(Class {
+            exempt: true,
+            admit: Admit::Always,
+            ..Class::named(TUNNEL)
+        });
+    }
+    config
 }
 
 impl Cell {
@@ -302,7 +332,7 @@ impl Gate {
 pub struct Place {
     /// `None`: there is no table.
     table: Option<(Arc<Gate>, u64, Arc<Cell>)>,
-    reported: Time,
+    pub(super) reported: Time,
 }
 
 impl Place {
@@ -347,6 +377,36 @@ impl Place {
                 .map(drop),
             None => std::task::Poll::Pending,
         }
+    }
+
+    /// The connection has become a tunnel, to its end.
+    pub fn become_tunnel(&mut self) {
+        let Some((gate, key, cell)) = &mut self.table else {
+            return;
+        };
+        let now = gate.now();
+        let mut table = gate.connections();
+        let Some(connections) = table.as_mut() else {
+            return;
+        };
+        let Some(class) = connections.driven.machine.config().class_id(TUNNEL) else {
+            return;
+        };
+        // For the machine it is another connection, in the place of the old one.
+        connections.cells.remove(key);
+        let call = CallKey(*key);
+        connections.handle(now, Input::Ended { call }, None);
+        *key = gate.next_key();
+        connections.cells.insert(*key, Arc::clone(cell));
+        let arrival = Arrival {
+            call: CallKey(*key),
+            phase: PhaseId::WAITING,
+            class,
+            caller: None,
+            source: None,
+        };
+        connections.handle(now, Input::Arrive(arrival), Some(*key));
+        gate.arm(connections.deadline());
     }
 
     /// The connection enters a phase; its progress starts anew.

@@ -39,7 +39,7 @@ use serde::Serialize;
 use tokio::sync::Notify;
 
 pub use self::connections::{ConnectionsSnapshot, Place, RefusedConnection};
-pub use self::driven::{Record, Recording};
+pub use self::driven::Recordings;
 pub use self::facts::{Client, RequestFacts};
 pub use self::payment::PayMeter;
 pub use self::permit::{Order, Permit, Waiting};
@@ -50,6 +50,7 @@ use self::requests::{Asking, Reply, Requests, Verdict};
 use super::pages::{self, Answer, Cause, Look, PAY_PATH, Refusal, WAIT_PATH};
 use super::settings::HttpSettings;
 use super::ticket::{BadTicket, Ticket, Tickets};
+use crate::recorder::Recorder;
 
 /// Why there is no gate, or it does not go on with new settings.
 #[derive(Debug, thiserror::Error)]
@@ -75,15 +76,6 @@ pub enum Asked {
     Refuse(Refusal),
     /// It is to wait. What it has sent of a body stays unread until then.
     Wait(Waiting),
-}
-
-/// Recordings of the two machines.
-#[derive(Default)]
-pub struct Recordings {
-    /// Of the thinner.
-    pub requests: Option<Recording<Thinner>>,
-    /// Of the table of connections.
-    pub connections: Option<Recording<Selective>>,
 }
 
 /// The owner of a front's decisions.
@@ -223,7 +215,7 @@ impl Gate {
     fn set_connections(
         &self,
         settings: &HttpSettings,
-        recording: Option<Recording<Selective>>,
+        recording: Option<Recorder<Selective>>,
     ) -> Result<(), GateError> {
         let now = self.now();
         let mut connections = self.connections();
@@ -256,6 +248,11 @@ impl Gate {
         self.has_connections
             .store(connections.is_some(), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Whether there is a thinner to be asked; if not, its paths and fields are the server's as all others.
+    pub fn asks(&self) -> bool {
+        self.has_requests.load(Ordering::Relaxed)
     }
 
     /// A request asks to pass. `client` is whom it is counted to where fairness is measured.
@@ -402,9 +399,15 @@ impl Gate {
         }
     }
 
-    /// Lets [`Self::run`] end.
+    /// Lets [`Self::run`] end, and writes the recordings to their end.
     pub fn stop(&self) {
         self.rearm.notify_one();
+        if let Some(requests) = self.requests().as_mut() {
+            requests.finish_recording();
+        }
+        if let Some(connections) = self.connections().as_mut() {
+            connections.finish_recording();
+        }
     }
 
     fn due(&self) {
@@ -434,12 +437,20 @@ impl Gate {
 
     /// How it is doing.
     pub fn snapshot(&self) -> GateSnapshot {
-        GateSnapshot {
-            requests: self.requests().as_ref().map(Requests::snapshot),
+        let mut snapshot = GateSnapshot {
             channels: self.channels.load(Ordering::Relaxed),
-            connections: self.connections().as_ref().map(Connections::snapshot),
             is_pressed: self.is_pressed.load(Ordering::Relaxed),
+            ..GateSnapshot::default()
+        };
+        if let Some(requests) = self.requests().as_ref() {
+            snapshot.requests = Some(requests.snapshot());
+            snapshot.recording_lost += requests.recording_lost();
         }
+        if let Some(connections) = self.connections().as_ref() {
+            snapshot.connections = Some(connections.snapshot());
+            snapshot.recording_lost += connections.recording_lost();
+        }
+        snapshot
     }
 
     fn done(&self, key: u64, is_shadow: bool, outcome: Outcome) {
@@ -519,6 +530,8 @@ pub struct GateSnapshot {
     pub connections: Option<ConnectionsSnapshot>,
     /// Whether that table is about to be full, so that its connections report all they do.
     pub is_pressed: bool,
+    /// Inputs and outputs of the two that no recording holds.
+    pub recording_lost: u64,
 }
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
 //! Payment: bytes that come for a ticket and are counted as they come.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use levee_policy::thinner::Mode;
-use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::requests::Channel;
+use super::requests::WON;
+use super::signal::Ending;
 use super::{Gate, RequestFacts};
 use crate::http::pages::{self, Answer};
 use crate::http::ticket::{BadTicket, Ticket};
@@ -21,9 +22,11 @@ const EARLY: Duration = Duration::from_secs(2);
 /// all the same. Dropped when it ends.
 #[derive(Debug)]
 pub struct PayMeter {
-    gate: Arc<Gate>,
+    slot: Slot,
     ticket: Ticket,
-    channel: watch::Receiver<Channel>,
+    channel: Arc<Ending>,
+    /// Among those that wait for the channel's end.
+    who: u64,
 }
 
 impl Gate {
@@ -124,44 +127,42 @@ impl Gate {
 }
 
 /// One of the channels that may be open.
-struct Slot(Option<Arc<Gate>>);
+#[derive(Debug)]
+struct Slot(Arc<Gate>);
 
 impl Slot {
     fn take(gate: &Arc<Gate>) -> Result<Self, Answer> {
         let most = gate.channels_max.load(Ordering::Relaxed);
-        if gate.channels.fetch_add(1, Ordering::Relaxed) >= most {
-            gate.channels.fetch_sub(1, Ordering::Relaxed);
-            if let Some(requests) = gate.requests().as_mut() {
-                requests.payment_counts.shed_channels += 1;
-            }
-            return Err(pages::unpayable(503, "too many payments at once"));
+        let open = gate.channels.fetch_add(1, Ordering::Relaxed);
+        let slot = Slot(Arc::clone(gate));
+        if open < most {
+            return Ok(slot);
         }
-        Ok(Slot(Some(Arc::clone(gate))))
+        if let Some(requests) = gate.requests().as_mut() {
+            requests.payment_counts.shed_channels += 1;
+        }
+        Err(pages::unpayable(503, "too many payments at once"))
     }
 
     fn opened(
-        mut self,
+        self,
         requests: &mut super::Requests,
         ticket: Ticket,
-        channel: watch::Receiver<Channel>,
+        channel: Arc<Ending>,
     ) -> PayMeter {
         requests.payment_counts.opened += 1;
-        match self.0.take() {
-            Some(gate) => PayMeter {
-                gate,
-                ticket,
-                channel,
-            },
-            None => unreachable!("a slot is opened once"),
+        PayMeter {
+            who: self.0.next_key(),
+            slot: self,
+            ticket,
+            channel,
         }
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let Some(gate) = self.0.take() {
-            gate.channels.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.0.channels.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -169,36 +170,38 @@ impl PayMeter {
     /// So many bytes came. If it says how long, the channel is not to be read for so long: payment comes too fast.
     #[must_use]
     pub fn paid(&mut self, bytes: u64) -> Option<Duration> {
-        let now = self.gate.now();
-        let mut requests = self.gate.requests();
+        let gate = &self.slot.0;
+        let now = gate.now();
+        let mut requests = gate.requests();
         let requests = requests.as_mut()?;
         let pause = requests.paid(now, self.ticket.id, bytes);
-        self.gate.arm(requests.deadline());
+        gate.arm(requests.deadline());
         pause.map(|pause| Duration::from_nanos(pause.as_nanos()))
     }
 
     /// Whether its request waits no more.
     pub fn is_closed(&self) -> bool {
-        *self.channel.borrow() != Channel::Open
+        self.channel.get() != 0
     }
 
-    /// Waits until its request waits no more: admitted, turned away or gone. What is still to come buys nothing.
-    pub async fn closed(&mut self) {
-        // An error is the end of the sender, and so of the request.
-        let _ = self
-            .channel
-            .wait_for(|channel| *channel != Channel::Open)
-            .await;
+    /// Ready when its request waits no more: admitted, turned away or gone. What is still to come buys nothing.
+    pub fn poll_closed(&self, cx: &Context<'_>) -> Poll<()> {
+        self.channel.poll(cx, self.who).map(drop)
+    }
+
+    /// Waits for [`Self::poll_closed`].
+    pub async fn closed(&self) {
+        poll_fn(|cx| self.poll_closed(cx)).await;
     }
 
     /// The answer to the payment, whether it is all there or the request waits no more.
     pub fn finish(self) -> Answer {
-        let state = match *self.channel.borrow() {
-            Channel::Open => "waiting",
-            Channel::Won => "admitted",
-            Channel::Gone => "gone",
+        let state = match self.channel.get() {
+            0 => "waiting",
+            WON => "admitted",
+            _ => "gone",
         };
-        let ((paid, price), mode) = match self.gate.requests().as_ref() {
+        let ((paid, price), mode) = match self.slot.0.requests().as_ref() {
             Some(requests) => (requests.standing(self.ticket.id), requests.mode),
             None => ((0, 0), Mode::Random),
         };
@@ -206,7 +209,7 @@ impl PayMeter {
             state,
             paid,
             price,
-            &self.gate.tickets.seal(&self.ticket),
+            &self.slot.0.tickets.seal(&self.ticket),
             mode,
         )
     }
@@ -214,6 +217,6 @@ impl PayMeter {
 
 impl Drop for PayMeter {
     fn drop(&mut self) {
-        self.gate.channels.fetch_sub(1, Ordering::Relaxed);
+        self.channel.forget(self.who);
     }
 }

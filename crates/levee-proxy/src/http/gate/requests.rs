@@ -8,13 +8,13 @@ use levee_policy::thinner::{
 };
 use levee_policy::{ConfigError, Identity, Span, StateMachine as _, Time};
 use serde::Serialize;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, oneshot};
 
-use super::Recording;
 use super::driven::Driven;
-use super::signal::Signal;
+use super::signal::{Ending, Signal};
 use crate::http::pages::{Cause, RETRY_BYTES, Refusal};
 use crate::http::ticket::{Spent, Ticket, Tickets};
+use crate::recorder::Recorder;
 
 /// How long a place that a page's script won is kept for the reload: a round trip and a browser that is busy (our choice).
 pub const CLAIM_HOLD: Span = Span::from_secs(3);
@@ -28,13 +28,9 @@ pub(super) const ABORTED: u8 = 3;
 
 type Table<V> = HashMap<u64, V, foldhash::fast::RandomState>;
 
-/// What becomes of a payment channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Channel {
-    Open,
-    Won,
-    Gone,
-}
+/// How a payment channel ends, as an [`Ending`]'s value: its request was admitted, or turned away or left.
+pub(super) const WON: u8 = 1;
+pub(super) const GONE: u8 = 2;
 
 /// A decision.
 #[derive(Debug)]
@@ -96,7 +92,7 @@ struct Contender {
 /// What is paid on the channels of one request.
 #[derive(Debug)]
 struct Payment {
-    channel: watch::Sender<Channel>,
+    channel: Arc<Ending>,
     /// In the units of the mode, since it waits.
     units: u64,
     /// Bytes that make no whole unit yet.
@@ -106,7 +102,7 @@ struct Payment {
 impl Payment {
     fn new() -> Self {
         Payment {
-            channel: watch::Sender::new(Channel::Open),
+            channel: Arc::default(),
             units: 0,
             rest: 0,
         }
@@ -119,6 +115,12 @@ impl Payment {
         let units = bytes / unit_bytes;
         self.units = self.units.saturating_add(units);
         units
+    }
+}
+
+impl Drop for Payment {
+    fn drop(&mut self) {
+        self.channel.set(GONE);
     }
 }
 
@@ -218,10 +220,10 @@ impl Requests {
         config: &Config,
         tickets: Tickets,
         seed: u64,
-        recording: Option<Recording<Thinner>>,
+        recorder: Option<Recorder<Thinner>>,
     ) -> Result<Self, ConfigError> {
         Ok(Requests {
-            driven: Driven::new(Thinner::new(config.clone())?, seed, recording),
+            driven: Driven::new(Thinner::new(config.clone())?, seed, recorder),
             mode: config.mode,
             has_quantum: config.quantum.is_some(),
             protect: Vec::new(),
@@ -411,12 +413,14 @@ impl Requests {
 
     /// The client of a contender is gone.
     pub(super) fn leave(&mut self, now: Time, key: u64, generation: u32) {
+        // It may have won at this very moment: the machine does what is due before it hears of the leaving.
+        self.due(now);
         let is_it = |contender: &Contender| contender.generation == generation;
         if !self.contenders.get(&key).is_some_and(is_it) {
             return;
         }
         if let Some(contender) = self.contenders.remove(&key) {
-            contender.payment.channel.send_replace(Channel::Gone);
+            contender.payment.channel.set(GONE);
             self.handle(
                 now,
                 Input::Leave {
@@ -430,7 +434,7 @@ impl Requests {
     /// An admitted request is over.
     pub(super) fn done(&mut self, now: Time, key: u64, outcome: Outcome) {
         if let Some(working) = self.working.remove(&key) {
-            working.payment.channel.send_replace(Channel::Won);
+            working.payment.channel.set(WON);
         }
         let request = RequestKey(key);
         self.handle(now, Input::Done { request, outcome }, None);
@@ -476,8 +480,8 @@ impl Requests {
     // Payment.
 
     /// The channel of a request that can be paid for.
-    pub(super) fn channel(&mut self, id: u64) -> Option<watch::Receiver<Channel>> {
-        Some(self.payment(id)?.channel.subscribe())
+    pub(super) fn channel(&mut self, id: u64) -> Option<Arc<Ending>> {
+        Some(Arc::clone(&self.payment(id)?.channel))
     }
 
     fn payment(&mut self, id: u64) -> Option<&mut Payment> {
@@ -550,6 +554,11 @@ impl Requests {
                 .saturating_add(contender.ticket.paid)
         });
         (paid, self.driven.machine.price())
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_expecting_nobody(&self) -> bool {
+        self.early.is_empty()
     }
 
     // The machine.
@@ -634,7 +643,7 @@ impl Requests {
         };
         match orders {
             Some(orders) => drop(self.working.insert(key, Working { orders, payment })),
-            None => drop(payment.channel.send_replace(Channel::Won)),
+            None => payment.channel.set(WON),
         }
         match (verdict, newcomer) {
             // Whoever waits reports its end, even if it has just left.
@@ -667,7 +676,7 @@ impl Requests {
             }
             return;
         };
-        contender.payment.channel.send_replace(Channel::Gone);
+        contender.payment.channel.set(GONE);
         let paid = contender
             .ticket
             .paid
@@ -728,12 +737,20 @@ impl Requests {
     /// The thinner is taken away: whoever waits passes, when its sender is dropped.
     pub(super) fn close(&mut self) {
         for contender in self.contenders.values() {
-            contender.payment.channel.send_replace(Channel::Gone);
+            contender.payment.channel.set(GONE);
         }
         self.contenders.clear();
         for early in self.early.values() {
             early.notify_waiters();
         }
+    }
+
+    pub(super) fn finish_recording(&mut self) {
+        self.driven.finish_recording();
+    }
+
+    pub(super) fn recording_lost(&self) -> u64 {
+        self.driven.recording_lost()
     }
 
     pub(super) fn snapshot(&self) -> RequestsSnapshot {

@@ -4,12 +4,14 @@ use std::borrow::Cow;
 
 use levee_http::Bad;
 
+use crate::http::pages;
+
 /// An answer of our own.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Whole field lines beside those that every answer has.
-    pub(crate) lines: Vec<u8>,
+    /// Fields beside those that every answer has.
+    fields: Vec<(&'static str, Cow<'static, str>)>,
     pub(crate) body: Cow<'static, [u8]>,
 }
 
@@ -18,7 +20,7 @@ impl Answer {
     pub(crate) fn new(status: u16, reason: &'static str) -> Self {
         Self {
             status,
-            lines: b"Content-Type: text/plain; charset=utf-8\r\n".to_vec(),
+            fields: vec![("Content-Type", Cow::Borrowed("text/plain; charset=utf-8"))],
             body: Cow::Owned([reason.as_bytes(), b"\n"].concat()),
         }
     }
@@ -26,6 +28,11 @@ impl Answer {
     /// What is wrong with a request.
     pub(crate) fn of(bad: Bad) -> Self {
         Self::new(bad.status, bad.reason)
+    }
+
+    /// Fields beside those that every answer has.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.fields.iter().map(|(name, value)| (*name, &**value))
     }
 
     /// Writes it as one message.
@@ -36,9 +43,13 @@ impl Answer {
         out.extend_from_slice(phrase(self.status).as_bytes());
         out.extend_from_slice(b"\r\nDate: ");
         out.extend_from_slice(date);
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(&self.lines);
-        out.extend_from_slice(b"Content-Length: ");
+        for (name, value) in &self.fields {
+            out.extend_from_slice(b"\r\n");
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value.as_bytes());
+        }
+        out.extend_from_slice(b"\r\nContent-Length: ");
         number(out, self.body.len() as u64);
         out.extend_from_slice(match keep {
             Keep::Open => b"\r\n\r\n".as_slice(),
@@ -47,6 +58,16 @@ impl Answer {
         });
         if !bodiless {
             out.extend_from_slice(&self.body);
+        }
+    }
+}
+
+impl From<pages::Answer> for Answer {
+    fn from(answer: pages::Answer) -> Self {
+        Self {
+            status: answer.status,
+            fields: answer.fields,
+            body: Cow::Owned(answer.body),
         }
     }
 }
@@ -70,6 +91,8 @@ pub(crate) fn phrase(status: u16) -> &'static str {
         404 => "Not Found",
         405 => "Method Not Allowed",
         408 => "Request Timeout",
+        409 => "Conflict",
+        410 => "Gone",
         411 => "Length Required",
         413 => "Content Too Large",
         414 => "URI Too Long",
@@ -83,6 +106,20 @@ pub(crate) fn phrase(status: u16) -> &'static str {
         505 => "HTTP Version Not Supported",
         // A client reads the number (RFC 9112 section 4).
         _ => "",
+    }
+}
+
+/// A word for a request that is refused with this status before anything else is decided.
+pub(crate) fn cause(status: u16) -> &'static str {
+    match status {
+        408 => "too_slow",
+        413 => "body_too_long",
+        414 => "target_too_long",
+        417 => "expectation",
+        431 => "head_too_long",
+        501 => "not_implemented",
+        505 => "version",
+        _ => "malformed",
     }
 }
 

@@ -9,9 +9,12 @@ use levee_http::{Framing, Version};
 use super::Next;
 use super::answer::{Answer, Keep};
 use crate::http::body::{Incoming, Outgoing, Ready};
-use crate::http::buffer::LARGE_BYTES;
+use crate::http::buffer::{LARGE_BYTES, SMALL_BYTES};
 use crate::http::connection::{Broken, Connection, Link};
 use crate::http::exchange::{Client, Content, Failure};
+
+/// Bytes of answers to requests that were sent ahead, which wait for each other.
+const GATHER_BYTES_MAX: usize = 16 << 10;
 
 /// A client's connection and the request that it is at.
 #[derive(Debug)]
@@ -20,7 +23,7 @@ pub(crate) struct Http1 {
     version: Version,
     /// Whether the connection stays open after this request.
     keep: bool,
-    body: Incoming,
+    pub(super) body: Incoming,
     /// Content at the front of the connection's input.
     at_hand: usize,
     out: Outgoing,
@@ -48,14 +51,49 @@ impl Http1 {
         self.keep = keep;
         self.body = body;
         self.at_hand = 0;
-        self.out.begin(false);
+        // Answers to requests before it may still be here.
+        if self.out.is_written() {
+            self.out.begin(false);
+        }
         self.begun = false;
         self.sent = 0;
+    }
+
+    /// Whether an answer may wait for the next one, so that both go in one piece: the client has sent a request ahead.
+    pub(crate) fn may_gather(&self) -> bool {
+        !self.connection.input.is_empty() && self.out.pending() < GATHER_BYTES_MAX
+    }
+
+    /// Whether answers wait here.
+    pub(crate) fn has_gathered(&self) -> bool {
+        !self.out.is_written()
+    }
+
+    /// Writes what waits here, and then reads more.
+    pub(crate) fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        size: usize,
+    ) -> Poll<Result<usize, Broken>> {
+        if self.has_gathered() {
+            ready!(self.poll_flush(cx))?;
+        }
+        self.connection.poll_fill(cx, size)
     }
 
     /// Whether the answer's head has been made.
     pub(crate) fn has_begun(&self) -> bool {
         self.begun
+    }
+
+    /// The status that the client has seen, if any.
+    pub(crate) fn status(&self, status: u16) -> u16 {
+        if self.begun { status } else { 0 }
+    }
+
+    /// Whether the body has not come to its end.
+    pub(crate) fn waits_for_body(&self) -> bool {
+        !self.body.is_over()
     }
 
     /// Bytes of the request's body that have come.
@@ -169,12 +207,13 @@ impl Client for Http1 {
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Broken> {
         loop {
             // Requests that it sent ahead wait for their turn, a buffer of them.
-            let input = &self.connection.input;
-            if !input.is_empty() && input.len() >= crate::http::buffer::SMALL_BYTES {
+            if self.connection.input.len() >= SMALL_BYTES {
+                if self.connection.stream.has_ended() {
+                    return Poll::Ready(Broken::Closed);
+                }
                 return Poll::Pending;
             }
-            let size = crate::http::buffer::SMALL_BYTES;
-            if let Err(broken) = ready!(self.connection.poll_fill(cx, size)) {
+            if let Err(broken) = ready!(self.connection.poll_fill(cx, SMALL_BYTES)) {
                 return Poll::Ready(broken);
             }
         }
@@ -221,9 +260,8 @@ impl Client for Http1 {
 
     fn poll_send(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, Broken>> {
         loop {
-            let (first, second) = self.out.pieces(data);
-            let n = ready!(self.connection.poll_write(cx, first, second))?;
-            let content = self.out.wrote(n);
+            let (out, connection) = (&mut self.out, &mut self.connection);
+            let content = ready!(out.poll_write(data, |a, b| connection.poll_write(cx, a, b)))?;
             if content > 0 {
                 self.sent += content as u64;
                 return Poll::Ready(Ok(content));
@@ -233,11 +271,11 @@ impl Client for Http1 {
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
         while !self.out.is_written() {
-            let (first, _) = self.out.pieces(&[]);
-            let n = ready!(self.connection.poll_write(cx, first, &[]))?;
-            self.out.wrote(n);
+            let (out, connection) = (&mut self.out, &mut self.connection);
+            ready!(out.poll_write(&[], |a, b| connection.poll_write(cx, a, b)))?;
         }
-        self.connection.stream.poll_flush(cx).map_err(Broken::Io)
+        let flushed = ready!(self.connection.stream.poll_flush(cx));
+        Poll::Ready(flushed.map_err(|_| Broken::Closed))
     }
 
     fn end(&mut self, trailers: &[u8]) {

@@ -3,27 +3,33 @@
 //! A head is read as strictly as `levee-http` does. What cannot be read is answered and the connection closed, because nobody
 //! knows where the next request would begin.
 
-mod answer;
+pub(super) mod answer;
 mod client;
+mod payment;
+pub(super) mod story;
 mod tunnel;
 
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::{Duration, Instant, SystemTime};
+use std::task::Poll;
 
 use levee_http::edit::{self, ForwardRequest, Hop, Told};
 use levee_http::forwarded::{self, Origin, Source};
-use levee_http::request::{Head, Method};
+use levee_http::request::{Head, Method, Request};
 use levee_http::{Bad, Framing, Version};
 
 use self::answer::Answer;
 use self::client::Http1;
+use self::story::{Ending, Story};
 use super::body::Incoming;
 use super::buffer::SMALL_BYTES;
 use super::connection::{Broken, Connection};
-use super::exchange::{Done, Exchange, Facts, Failure, framing_to_server};
-use super::record::{Ending, Record};
+use super::exchange::{self, Done, Exchange, Facts, Failure, framing_to_server};
+use super::gate::{Asked, Permit, RequestFacts};
+use super::pages::Refusal;
+use super::snapshot::Phase;
+use super::ticket;
 use super::worker::{Active, Worker};
 
 /// What comes after a request.
@@ -40,14 +46,14 @@ enum Next {
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(connection: Connection) {
-    let link = &connection.link;
-    let active = link.worker.active();
-    let peer = link.peer.ip();
+    let worker = Rc::clone(&connection.link.worker);
+    let active = worker.active();
+    let peer = connection.link.peer.ip();
     let trusted = active.settings.forwarded.trusts(peer);
     let source = trusted.then_some(Source::XForwarded);
-    let hop = Hop::new(peer, link.tls, source, Told::default());
+    let hop = Hop::new(peer, connection.link.tls, source, Told::default());
     drop(active);
-    let mut loops = Loop {
+    let mut own = Loop {
         client: Http1::new(connection),
         head: Head::default(),
         exchange: Exchange::default(),
@@ -56,17 +62,18 @@ pub(crate) async fn serve(connection: Connection) {
         story: Story::default(),
     };
     let next = loop {
-        match loops.request().await {
+        match own.request(&worker).await {
             Next::Request => {}
             other => break other,
         }
     };
     if next == Next::Linger {
-        loops.linger().await;
+        own.linger(&worker).await;
+    } else {
+        own.client.connection.stream.say_bye().await;
     }
-    let worker = Rc::clone(&loops.client.connection.link.worker);
-    loops.exchange.input.release(&worker.buffers);
-    loops.client.connection.input.release(&worker.buffers);
+    own.exchange.input.release(&worker.buffers);
+    own.client.connection.input.release(&worker.buffers);
 }
 
 /// The loop of one connection, with the memory that its requests use in turn.
@@ -81,26 +88,22 @@ struct Loop {
 
 impl Loop {
     /// Reads one request and answers it.
-    async fn request(&mut self) -> Next {
-        let worker = Rc::clone(&self.client.connection.link.worker);
+    async fn request(&mut self, worker: &Worker) -> Next {
         let active = worker.active();
-        let len = match self.read_head(&worker, &active).await {
+        let len = match self.read_head(worker, &active).await {
             Ok(len) => len,
             Err(next) => return next,
         };
+        // It may have been awaited for long, and a reload have come meanwhile.
+        let active = worker.active();
         self.requests += 1;
-        worker.counters.requests.one();
-        worker.counters.requests_open.one();
-        let begun = worker.shared.log.is_some().then(Instant::now);
-        let next = self.exchange(&worker, &active, len).await;
-        worker.counters.requests_open.less();
+        worker.count(|t| t.requests_h1 += 1);
+        let next = self.take(worker, &active, len).await;
         self.client
             .connection
             .input
             .release_if_empty(&worker.buffers);
-        if let Some(begun) = begun {
-            self.log(&worker, begun.elapsed());
-        }
+        self.log(worker);
         next
     }
 
@@ -108,17 +111,21 @@ impl Loop {
     async fn read_head(&mut self, worker: &Worker, active: &Active) -> Result<usize, Next> {
         self.head.clear();
         let timeouts = &active.settings.timeouts;
-        let connection = &mut self.client.connection;
         // The first head counts from when the connection was made.
+        let mut begun = self.requests == 0 || !self.client.connection.input.is_empty();
         if self.requests > 0 {
-            let begun = !connection.input.is_empty();
+            let connection = &self.client.connection;
             connection.link.timer.set(if begun {
                 timeouts.headers
             } else {
                 timeouts.idle
             });
+            connection
+                .link
+                .enter(if begun { Phase::Headers } else { Phase::Idle });
         }
         loop {
+            let connection = &mut self.client.connection;
             if !connection.input.is_empty() {
                 match self
                     .head
@@ -128,63 +135,72 @@ impl Loop {
                     Ok(None) => {}
                     Err(bad) => return Err(self.bad_head(worker, active, bad).await),
                 }
+                if !begun {
+                    begun = true;
+                    connection.link.timer.set(timeouts.headers);
+                    connection.link.enter(Phase::Headers);
+                }
             }
             let waits = connection.input.is_empty();
+            // A head that is longer than usual may grow up to the limit.
             let size = if connection.input.is_full() {
-                // Only a head that is longer than usual comes here, and it may not be longer than allowed.
-                (connection.input.len() * 2)
-                    .min(active.request_limits.head_bytes_max.max(SMALL_BYTES) + 1)
+                (connection.input.len() * 2).min(active.request_limits.head_bytes_max + 1)
             } else {
                 SMALL_BYTES
             };
+            let client = &mut self.client;
             let read = poll_fn(|cx| {
-                if waits && worker.is_draining() {
-                    return std::task::Poll::Ready(Err(Broken::Closed));
+                if waits && worker.is_draining() && !client.has_gathered() {
+                    return Poll::Ready(Err(Broken::Closed));
                 }
-                connection.poll_fill(cx, size)
+                client.poll_next(cx, size)
             });
-            match read.await {
-                Ok(_) if waits && self.requests > 0 => connection.link.timer.set(timeouts.headers),
-                Ok(_) => {}
-                Err(broken) => return Err(self.no_head(worker, active, &broken).await),
+            if let Err(broken) = read.await {
+                return Err(self.no_head(worker, active, broken).await);
             }
         }
     }
 
     /// The connection ended, or has to, before there was a whole head.
-    async fn no_head(&mut self, worker: &Worker, active: &Active, broken: &Broken) -> Next {
+    async fn no_head(&mut self, worker: &Worker, active: &Active, broken: Broken) -> Next {
+        let link = &self.client.connection.link;
         let silent = self.client.connection.input.is_empty();
-        if silent && self.requests == 0 {
-            worker.counters.connections_silent.one();
-        }
         match broken {
-            Broken::Closed | Broken::Io(_) => Next::Close,
-            // Nothing was asked, so nothing is answered.
-            Broken::Late | Broken::Evicted if silent => Next::Close,
-            Broken::Late | Broken::Evicted => {
-                worker.counters.client_late.one();
-                let late = Bad {
-                    status: 408,
-                    reason: "the head took too long",
-                };
-                self.bad_head(worker, active, late).await
-            }
+            Broken::Closed => return Next::Close,
+            Broken::Late => worker.late(link.phase()),
+            Broken::Evicted => {}
         }
+        if silent {
+            // Nothing was asked, so nothing is answered.
+            return Next::Close;
+        }
+        let reason = match broken {
+            Broken::Evicted => "the head came too slowly, and the connection is needed for another",
+            _ => "the head took too long",
+        };
+        let bad = Bad {
+            status: 408,
+            reason,
+        };
+        self.bad_head(worker, active, bad).await
     }
 
     async fn bad_head(&mut self, worker: &Worker, active: &Active, bad: Bad) -> Next {
-        worker.counters.requests_bad.one();
-        if worker.shared.log.is_some() {
-            self.story = Story::default();
-            self.story.ending = Some(Ending::Bad);
-            self.log(worker, Duration::ZERO);
+        self.story.begin(worker, None);
+        self.client
+            .begin_request(self.head.version(), false, Incoming::default());
+        let next = self.refuse_bad(worker, active, bad).await;
+        self.log(worker);
+        // Whatever follows belongs to nobody.
+        if next == Next::Close {
+            next
+        } else {
+            Next::Linger
         }
-        self.refuse(worker, active, &Answer::of(bad), false).await
     }
 
-    /// A head of `len` bytes has been read: the request goes to the server, or is answered here.
-    async fn exchange(&mut self, worker: &Worker, active: &Active, len: usize) -> Next {
-        let facts = self.write_head(worker, active, len);
+    /// A head of `len` bytes has been read: the request is decided upon, and goes to the server or is answered here.
+    async fn take(&mut self, worker: &Worker, active: &Active, len: usize) -> Next {
         let head = &self.head;
         let framing = head.framing();
         let max = active.settings.limits.body_bytes_max.unwrap_or(u64::MAX);
@@ -192,26 +208,47 @@ impl Loop {
         let keep = head.keep_alive() && !last && !worker.is_draining();
         self.client
             .begin_request(head.version(), keep, Incoming::new(framing, max));
-        let input = &mut self.client.connection.input;
-        input.consume(len);
-        input.release_if_empty(&worker.buffers);
+        let origin = self.origin(len, active);
+        self.story.begin(
+            worker,
+            Some((
+                head.on(&self.client.connection.input.bytes()[..len]),
+                origin.client,
+            )),
+        );
+        let asks = worker.shared.gate.asks();
+        let permit = if asks {
+            match self.ask(worker, active, len, origin.client).await {
+                Ok(permit) => permit,
+                Err(next) => return next,
+            }
+        } else {
+            Permit::free()
+        };
+        let facts = self.write_head(asks, origin, len);
+        self.consume_head(worker, len);
         if matches!(framing, Framing::Length(n) if n > max) {
-            worker.counters.requests_bad.one();
-            self.story.ending = Some(Ending::Bad);
-            let answer = Answer::new(413, "the body is too long");
-            return self.refuse(worker, active, &answer, true).await;
+            let bad = Bad {
+                status: 413,
+                reason: "the body is too long",
+            };
+            return self.refuse_bad(worker, active, bad).await;
         }
-        if head.max_forwards() == Some(0) {
+        if self.head.max_forwards() == Some(0) {
             let answer = Answer::new(200, "as far as it may go");
-            return self.refuse(worker, active, &answer, true).await;
+            return self.refuse(worker, active, &answer).await;
         }
-        match self.exchange.run(&mut self.client, facts, active).await {
+        if self.flush(active).await.is_err() {
+            return Next::Close;
+        }
+        let ended = self.exchange.run(&mut self.client, facts, active, permit);
+        match ended.await {
             Ok(Done::Answered) => {
-                self.story.ending = Some(Ending::Complete);
+                self.story.end(self.exchange.status, Ending::Complete);
                 self.client.after()
             }
             Ok(Done::Tunnel(upstream)) => {
-                self.story.ending = Some(Ending::Tunnel);
+                self.story.end(self.exchange.status, Ending::Complete);
                 let connection = &mut self.client.connection;
                 tunnel::run(connection, upstream, &mut self.exchange.input, active).await;
                 Next::Close
@@ -220,19 +257,92 @@ impl Loop {
         }
     }
 
-    /// Writes the head that is sent on.
-    fn write_head(&mut self, worker: &Worker, active: &Active, len: usize) -> Facts {
+    /// The head is no longer needed.
+    fn consume_head(&mut self, worker: &Worker, len: usize) {
+        let input = &mut self.client.connection.input;
+        input.consume(len);
+        input.release_if_empty(&worker.buffers);
+    }
+
+    /// Asks the thinner. `Err`: it was not admitted, or no request for the server, and is answered.
+    async fn ask(
+        &mut self,
+        worker: &Worker,
+        active: &Active,
+        len: usize,
+        client: IpAddr,
+    ) -> Result<Permit, Next> {
+        let gate = &worker.shared.gate;
+        let facts = self.facts(len);
+        if facts.is_pay() {
+            if self.flush(active).await.is_err() {
+                return Err(Next::Close);
+            }
+            return Err(self.payment(worker, active, len).await);
+        }
+        let refused = match gate.ask(&facts, Some(client)) {
+            Asked::Admit(permit) => Ok(permit),
+            Asked::Refuse(refusal) => Err(refusal),
+            Asked::Wait(_) if self.flush(active).await.is_err() => return Err(Next::Close),
+            Asked::Wait(waiting) => match exchange::admitted(&mut self.client, waiting).await {
+                Ok(decided) => decided,
+                Err(broken) => {
+                    let failed = self.failed(worker, active, Failure::Client(broken)).await;
+                    return Err(failed);
+                }
+            },
+        };
+        let facts = self.facts(len);
+        let answer = match refused {
+            // The page's script only waits; it is the reload that goes to the server.
+            Ok(permit) if facts.is_wait() => gate.park(&facts, permit),
+            Ok(permit) => {
+                self.story.admitted(&permit);
+                return Ok(permit);
+            }
+            Err(refusal) => {
+                self.story.refused(&refusal);
+                self.refusal(worker, len, &refusal)
+            }
+        };
+        self.consume_head(worker, len);
+        Err(self.refuse(worker, active, &answer.into()).await)
+    }
+
+    fn refusal(&self, worker: &Worker, len: usize, refusal: &Refusal) -> super::pages::Answer {
+        worker.shared.gate.answer(&self.facts(len), refusal)
+    }
+
+    /// What the gate wants to know of a request whose head is the first `len` bytes.
+    fn facts(&self, len: usize) -> RequestFacts<'_> {
+        let request = self.request_on(len);
+        let mut facts = RequestFacts::new(request.method(), request.origin_form().path);
+        facts.bytes = len as u64;
+        for field in request.fields().iter() {
+            facts.note(field.text, field.value);
+        }
+        facts
+    }
+
+    fn request_on(&self, len: usize) -> Request<'_> {
+        self.head.on(&self.client.connection.input.bytes()[..len])
+    }
+
+    /// Writes the head that is sent on. What is meant for the gate (`asks`) ends here.
+    fn write_head(&mut self, asks: bool, origin: Origin, len: usize) -> Facts {
         let head = &self.head;
         let request = head.on(&self.client.connection.input.bytes()[..len]);
-        let origin = self.origin(request, active);
-        if worker.shared.log.is_some() {
-            self.story.tell(request, origin.client);
-        }
         let (method, websocket) = (head.method(), head.websocket());
         let framing = framing_to_server(head.framing(), method);
+        let target = if asks {
+            ticket::without_ticket(request.origin_form().path)
+        } else {
+            None
+        };
         let forward = ForwardRequest {
             hop: &self.hop,
             origin,
+            target: target.as_deref(),
             host: None,
             framing,
             connection: if websocket {
@@ -242,7 +352,7 @@ impl Loop {
             },
             expect_continue: head.expect_continue(),
             via: b"",
-            drop: &[],
+            drop: if asks { GATE_FIELDS } else { &[] },
             lines: b"",
         };
         let out = self.exchange.request.begin(framing == Framing::Chunked);
@@ -256,7 +366,7 @@ impl Loop {
     }
 
     /// Who made the request.
-    fn origin(&self, request: levee_http::request::Request<'_>, active: &Active) -> Origin {
+    fn origin(&self, len: usize, active: &Active) -> Origin {
         let Some(source) = self.hop.trusted() else {
             return Origin {
                 client: self.hop.peer(),
@@ -265,162 +375,113 @@ impl Loop {
         };
         let forwarded = &active.settings.forwarded;
         let trusts = |ip: IpAddr| forwarded.trusts(ip);
-        forwarded::origin(request.fields(), self.hop.peer(), source, trusts)
+        let fields = self.request_on(len).fields();
+        forwarded::origin(fields, self.hop.peer(), source, trusts)
     }
 
     /// The exchange did not come to its end: says so, if that can still be done.
     async fn failed(&mut self, worker: &Worker, active: &Active, failure: Failure) -> Next {
-        let begun = self.client.has_begun();
-        let (answer, ending) = match failure {
-            Failure::Client(Broken::Closed | Broken::Io(_)) => {
-                worker.counters.requests_abandoned.one();
-                self.story.ending = Some(Ending::Client("client_closed"));
+        let answer = match failure {
+            Failure::Client(Broken::Closed) => {
+                worker.count(|t| t.client_gone += 1);
+                self.story
+                    .end(self.client.status(self.exchange.status), Ending::Gone);
                 return Next::Close;
             }
-            Failure::Client(Broken::Late) => {
-                let reason = "the body took too long";
-                (Answer::new(408, reason), Ending::Client("client_late"))
+            Failure::Client(Broken::Late) => Answer::new(408, "the body took too long"),
+            Failure::Client(Broken::Evicted) if self.client.waits_for_body() => {
+                let reason = "the body came too slowly, and the connection is needed for another";
+                Answer::new(408, reason)
             }
             Failure::Client(Broken::Evicted) => {
-                let reason = "the connection was needed for another client";
-                (Answer::new(503, reason), Ending::Client("evicted"))
+                Answer::new(503, "the connection is needed for another")
             }
-            Failure::Body(bad) => (Answer::of(bad), Ending::Bad),
-            Failure::Server(status, what) => (
-                Answer::new(status, answer::phrase(status)),
-                Ending::Server(what),
-            ),
+            Failure::Body(bad) if !self.client.has_begun() => {
+                return self.refuse_bad(worker, active, bad).await;
+            }
+            Failure::Body(bad) => Answer::of(bad),
+            Failure::Server(status) => Answer::new(status, answer::phrase(status)),
         };
-        self.story.ending = Some(ending);
-        if begun {
+        if self.client.has_begun() {
             // Half an answer must not look like a whole one.
+            self.story.end(self.exchange.status, Ending::Cut);
             self.client.connection.stream.reset_on_drop();
             return Next::Close;
         }
-        self.refuse(worker, active, &answer, true).await
+        self.refuse(worker, active, &answer).await
     }
 
-    /// Answers by ourselves. Whether the connection can go on: only if the request was read to its end (`framed`).
-    async fn refuse(
-        &mut self,
-        worker: &Worker,
-        active: &Active,
-        answer: &Answer,
-        framed: bool,
-    ) -> Next {
-        worker.counters.answer(answer.status);
-        self.story.status = answer.status;
-        let keep = framed && self.client.may_go_on();
+    /// Answers what cannot be read, or asks for too much.
+    async fn refuse_bad(&mut self, worker: &Worker, active: &Active, bad: Bad) -> Next {
+        let cause = answer::cause(bad.status);
+        worker.count(|t| *t.bad_requests.entry(cause).or_default() += 1);
+        self.refuse(worker, active, &Answer::of(bad)).await
+    }
+
+    /// Answers by ourselves. The connection goes on only if the request was read to its end.
+    async fn refuse(&mut self, worker: &Worker, active: &Active, answer: &Answer) -> Next {
+        worker.count(|t| t.note_reply(answer.status));
+        self.story.end(answer.status, Ending::Complete);
+        let keep = self.client.may_go_on();
         let bodiless = self.head.method() == Method::Head;
-        let date = worker.date();
-        self.client.answer(answer, keep, bodiless, &date);
-        self.client
-            .connection
-            .link
-            .timer
-            .set(active.settings.timeouts.send);
-        let client = &mut self.client;
-        match poll_fn(|cx| client.poll_answered(cx)).await {
+        self.client.answer(answer, keep, bodiless, &worker.date());
+        if keep && self.client.may_gather() {
+            return Next::Request;
+        }
+        match self.flush(active).await {
             Err(_) => Next::Close,
             Ok(()) if keep => Next::Request,
             Ok(()) => Next::Linger,
         }
     }
 
+    /// Writes what waits for the client.
+    async fn flush(&mut self, active: &Active) -> Result<(), Broken> {
+        if !self.client.has_gathered() {
+            return Ok(());
+        }
+        let link = &self.client.connection.link;
+        link.timer.set(active.settings.timeouts.send);
+        let client = &mut self.client;
+        let written = poll_fn(|cx| {
+            let polled = client.poll_answered(cx);
+            if polled.is_pending() {
+                client.connection.link.be(Phase::Sending);
+            }
+            polled
+        });
+        written.await
+    }
+
     /// Reads and drops what still comes, until the client closes or its time is up.
-    async fn linger(&mut self) {
+    async fn linger(&mut self, worker: &Worker) {
         let connection = &mut self.client.connection;
-        let worker = Rc::clone(&connection.link.worker);
         let linger = worker.active().settings.timeouts.linger;
         connection.input.release(&worker.buffers);
         connection.link.timer.set(linger);
-        if poll_fn(|cx| connection.stream.poll_finish(cx))
-            .await
-            .is_err()
-        {
+        connection.link.be(Phase::Idle);
+        let finished = poll_fn(|cx| match connection.stream.poll_finish(cx) {
+            Poll::Pending if connection.link.poll_stop(cx).is_err() => Poll::Ready(false),
+            polled => polled.map(|finished| finished.is_ok()),
+        });
+        if !finished.await {
             return;
         }
         // What comes is worth nothing here; at the deadline the socket is closed whatever is under way.
-        while let Ok(n) = poll_fn(|cx| connection.poll_sink(cx, u64::MAX)).await {
-            if n == 0 {
-                return;
-            }
-        }
+        while let Ok(1..) = poll_fn(|cx| connection.poll_sink(cx, u64::MAX)).await {}
     }
 
-    fn log(&mut self, worker: &Worker, total: Duration) {
-        let Some(log) = &worker.shared.log else {
-            return;
+    fn log(&mut self, worker: &Worker) {
+        let sent = self.client.sent_bytes();
+        let read = self.client.body_bytes();
+        let version = match self.head.version() {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
         };
-        let link = &self.client.connection.link;
-        let story = &self.story;
-        let (version, head_read) = (self.head.version(), !self.head.is_empty());
-        log.log(&Record {
-            time: SystemTime::now()
-                .checked_sub(total)
-                .unwrap_or_else(SystemTime::now),
-            client: story.client.unwrap_or(link.peer.ip()),
-            peer: link.peer,
-            tls: link.tls,
-            protocol: match version {
-                Version::Http10 if head_read => "HTTP/1.0",
-                _ => "HTTP/1.1",
-            },
-            method: story.part(0),
-            target: story.part(1),
-            host: story.part(2),
-            referer: story.part(3),
-            user_agent: story.part(4),
-            status: if self.client.has_begun() {
-                self.exchange.status
-            } else {
-                story.status
-            },
-            bytes_in: self.client.body_bytes(),
-            bytes_out: self.client.sent_bytes(),
-            total,
-            waited: Duration::ZERO,
-            upstream: None,
-            upstream_reused: self.exchange.reused,
-            decision: "pass",
-            paid: 0,
-            ending: story.ending.unwrap_or(Ending::Complete),
-        });
-        self.story.status = 0;
-        self.story.ending = None;
+        self.story
+            .tell(worker, &self.client.connection.link, version, read, sent);
     }
 }
 
-/// What the access log wants to know of a request when its bytes are gone.
-#[derive(Debug, Default)]
-struct Story {
-    text: Vec<u8>,
-    ends: [usize; 5],
-    client: Option<IpAddr>,
-    status: u16,
-    ending: Option<Ending>,
-}
-
-impl Story {
-    fn tell(&mut self, request: levee_http::request::Request<'_>, client: IpAddr) {
-        let fields = request.fields();
-        let parts = [
-            request.method(),
-            request.target(),
-            request.host(),
-            fields.get("referer").unwrap_or_default(),
-            fields.get("user-agent").unwrap_or_default(),
-        ];
-        self.text.clear();
-        for (part, end) in parts.iter().zip(&mut self.ends) {
-            self.text.extend_from_slice(part);
-            *end = self.text.len();
-        }
-        self.client = Some(client);
-    }
-
-    fn part(&self, i: usize) -> &[u8] {
-        let from = if i == 0 { 0 } else { self.ends[i - 1] };
-        self.text.get(from..self.ends[i]).unwrap_or_default()
-    }
-}
+/// Fields that are meant for the gate.
+pub(super) const GATE_FIELDS: &[&str] = &["levee-ticket", "levee-pay"];

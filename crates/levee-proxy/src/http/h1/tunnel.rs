@@ -10,6 +10,7 @@ use tokio::io::AsyncWrite;
 use crate::http::buffer::{Buf, LARGE_BYTES};
 use crate::http::connection::Connection;
 use crate::http::io::{poll_fill, poll_write};
+use crate::http::snapshot::Phase;
 use crate::http::upstream::pool::Upstream;
 use crate::http::worker::Active;
 
@@ -31,8 +32,8 @@ pub(crate) async fn run(
     active: &Active,
 ) {
     let worker = std::rc::Rc::clone(&connection.link.worker);
-    worker.counters.tunnels.one();
-    worker.counters.tunnels_open.one();
+    worker.count(|t| t.tunnels += 1);
+    connection.link.enter(Phase::Tunnel);
     let silence = active.settings.timeouts.tunnel;
     connection.link.timer.set(silence);
     let (mut up, mut down) = (Way::default(), Way::default());
@@ -46,6 +47,7 @@ pub(crate) async fn run(
             }
             if up.moved + down.moved == before {
                 if connection.link.poll_stop(cx).is_err() {
+                    worker.late(Phase::Tunnel);
                     return Poll::Ready(Err(io::Error::from(io::ErrorKind::TimedOut)));
                 }
                 return Poll::Pending;
@@ -54,7 +56,6 @@ pub(crate) async fn run(
         }
     })
     .await;
-    worker.counters.tunnels_open.less();
 }
 
 /// Moves what can be moved; whether both directions have ended.
@@ -67,7 +68,7 @@ fn poll_both(
     down: &mut Way,
 ) -> io::Result<bool> {
     let worker = &connection.link.worker;
-    let (buffers, counters) = (&worker.buffers, &worker.counters);
+    let buffers = &worker.buffers;
     while !up.closed {
         if !connection.input.is_empty() {
             let bytes = connection.input.bytes();
@@ -88,7 +89,7 @@ fn poll_both(
             else {
                 break;
             };
-            counters.bytes_in.add(n as u64);
+            worker.count(|t| t.bytes_in += n as u64);
             up.ended = n == 0;
         }
     }
@@ -99,7 +100,7 @@ fn poll_both(
             };
             input.consume(n);
             input.release_if_empty(buffers);
-            counters.bytes_out.add(n as u64);
+            worker.count(|t| t.bytes_out += n as u64);
             down.moved += n as u64;
         } else if connection.stream.poll_flush(cx)?.is_pending() {
             break;

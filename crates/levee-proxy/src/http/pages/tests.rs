@@ -42,7 +42,11 @@ fn page<'a>(method: &'a str) -> RequestFacts<'a> {
 }
 
 fn part<'a>(method: &'a str) -> RequestFacts<'a> {
-    asks(method, "/a.png", &[("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")])
+    asks(
+        method,
+        "/a.png",
+        &[("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")],
+    )
 }
 
 fn program<'a>(method: &'a str) -> RequestFacts<'a> {
@@ -79,15 +83,35 @@ fn each_client_is_answered_as_it_can_use_it() {
         ("page", page("GET"), auction, Kind::Script),
         ("page", page("HEAD"), auction, Kind::Script),
         ("page", page("GET"), refused(Mode::Priced), Kind::Script),
-        ("page", page("GET"), refused(Mode::ProofOfWork), Kind::Script),
+        (
+            "page",
+            page("GET"),
+            refused(Mode::ProofOfWork),
+            Kind::Script,
+        ),
         ("page", page("GET"), refused(Mode::Queue), Kind::Script),
         ("page, tried too often", page("GET"), over, Kind::Person),
         ("page, tried too long", page("GET"), exhausted, Kind::Person),
         ("form", page("POST"), retry, Kind::Again),
         ("form", page("POST"), auction, Kind::Again),
-        ("form, not told to retry", page("POST"), random, Kind::Person),
-        ("form, redirected too often", page("POST"), redirected, Kind::Person),
-        ("form, tried too long", page("POST"), exhausted, Kind::Person),
+        (
+            "form, not told to retry",
+            page("POST"),
+            random,
+            Kind::Person,
+        ),
+        (
+            "form, redirected too often",
+            page("POST"),
+            redirected,
+            Kind::Person,
+        ),
+        (
+            "form, tried too long",
+            page("POST"),
+            exhausted,
+            Kind::Person,
+        ),
         ("part", part("GET"), retry, Kind::Again),
         ("part", part("POST"), retry, Kind::Again),
         ("part", part("GET"), auction, Kind::Bare),
@@ -95,8 +119,18 @@ fn each_client_is_answered_as_it_can_use_it() {
         ("program", program("GET"), retry, Kind::Json),
         ("program", program("POST"), retry, Kind::Json),
         ("program", program("GET"), over, Kind::Json),
-        ("feed reader", asks("GET", "/", &[("accept", "application/rss+xml")]), retry, Kind::Bare),
-        ("script of a page", asks("GET", WAIT_PATH, &[("accept", CHROMIUM)]), auction, Kind::Json),
+        (
+            "feed reader",
+            asks("GET", "/", &[("accept", "application/rss+xml")]),
+            retry,
+            Kind::Bare,
+        ),
+        (
+            "script of a page",
+            asks("GET", WAIT_PATH, &[("accept", CHROMIUM)]),
+            auction,
+            Kind::Json,
+        ),
     ] {
         assert_eq!(kind(&facts, &refusal), expect, "{name} {:?}", refusal.mode);
     }
@@ -124,10 +158,26 @@ fn the_price_is_told_with_its_unit() {
     for (mode, price, pay) in [
         (Mode::Random, None, None),
         (Mode::Retry, Some("42;unit=retries;paid=3"), Some("retries")),
-        (Mode::Priced, Some("42;unit=retries;paid=3;size=512"), Some("retries /.well-known/levee/pay")),
-        (Mode::Auction, Some("42;unit=bytes;paid=3"), Some("bytes /.well-known/levee/pay")),
-        (Mode::ProofOfWork, Some("42;unit=hashes;paid=3"), Some("sha-256")),
-        (Mode::Queue, Some("42;unit=time;paid=3;place=9"), Some("time")),
+        (
+            Mode::Priced,
+            Some("42;unit=retries;paid=3;size=512"),
+            Some("retries /.well-known/levee/pay"),
+        ),
+        (
+            Mode::Auction,
+            Some("42;unit=bytes;paid=3"),
+            Some("bytes /.well-known/levee/pay"),
+        ),
+        (
+            Mode::ProofOfWork,
+            Some("42;unit=hashes;paid=3"),
+            Some("sha-256"),
+        ),
+        (
+            Mode::Queue,
+            Some("42;unit=time;paid=3;place=9"),
+            Some("time"),
+        ),
     ] {
         let answer = refusal(&program("GET"), &refused(mode), LOOK);
         assert_eq!(answer.get("levee-price"), price);
@@ -145,13 +195,20 @@ fn a_page_loads_itself_anew_with_its_ticket_and_runs_no_other_script() {
 
     let auction = refused(Mode::Auction);
     let answer = refusal(&page("GET"), &auction, LOOK);
-    let noscript = answer.text().find("<noscript><meta http-equiv=\"refresh\"").unwrap();
+    let noscript = answer
+        .text()
+        .find("<noscript><meta http-equiv=\"refresh\"")
+        .unwrap();
     assert!(noscript < answer.text().find("</head>").unwrap());
     let policy = answer.get("content-security-policy").unwrap();
     let nonce = format!("'nonce-{}'", auction.ticket.nonce());
     assert!(policy.starts_with("default-src 'none'") && policy.contains(&nonce));
     assert_eq!(answer.text().matches("<script").count(), 1);
-    assert!(answer.text().contains(&format!("<script nonce=\"{}\"", auction.ticket.nonce())));
+    assert!(
+        answer
+            .text()
+            .contains(&format!("<script nonce=\"{}\"", auction.ticket.nonce()))
+    );
 }
 
 #[test]
@@ -188,7 +245,11 @@ fn a_person_is_asked_at_the_end_and_finds_the_page_again() {
     let facts = asks("GET", "/a?x=1&levee-ticket=old", &[("accept", CHROMIUM)]);
     let answer = refusal(&facts, &exhausted, LOOK);
     assert!(!answer.text().contains("http-equiv") && !answer.text().contains("<script"));
-    assert!(answer.text().contains("<p id=\"again\"><a href=\"?x=1\">"), "{}", answer.text());
+    assert!(
+        answer.text().contains("<p id=\"again\"><a href=\"?x=1\">"),
+        "{}",
+        answer.text()
+    );
 }
 
 #[test]
@@ -197,7 +258,11 @@ fn an_answer_is_framed() {
     let (mut whole, mut head) = (Vec::new(), Vec::new());
     answer.write_h1(&mut whole, false, b"connection: close\r\n");
     answer.write_h1(&mut head, true, b"connection: close\r\n");
-    let end = whole.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    let end = whole
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .unwrap()
+        + 4;
     assert_eq!(head, whole[..end]);
     assert_eq!(&whole[end..], answer.body);
     let text = std::str::from_utf8(&whole[..end]).unwrap();
@@ -206,7 +271,10 @@ fn an_answer_is_framed() {
     assert!(text.ends_with("\r\nconnection: close\r\n\r\n"));
     let response: http::Response<Vec<u8>> = answer.clone().into_response(true);
     assert_eq!(response.status(), 503);
-    assert_eq!(response.headers()["content-length"], answer.body.len().to_string());
+    assert_eq!(
+        response.headers()["content-length"],
+        answer.body.len().to_string()
+    );
     assert!(response.body().is_empty());
 }
 

@@ -15,8 +15,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use socket2::SockRef;
 use tokio::net::TcpStream;
 
-use crate::http::counters::Counters;
-
 /// Connections to the server of all workers, against their limit.
 #[derive(Debug, Default)]
 pub(crate) struct Open(AtomicUsize);
@@ -25,20 +23,21 @@ pub(crate) struct Open(AtomicUsize);
 #[derive(Debug)]
 pub(crate) struct Lease {
     open: Arc<Open>,
-    counters: Arc<Counters>,
+    /// How many of them are this worker's.
+    own: Rc<Cell<usize>>,
 }
 
 impl Lease {
     /// `None` when `max` are open.
-    pub(crate) fn take(open: &Arc<Open>, counters: &Arc<Counters>, max: usize) -> Option<Self> {
+    pub(crate) fn take(open: &Arc<Open>, own: &Rc<Cell<usize>>, max: usize) -> Option<Self> {
         let room = |n: usize| (n < max).then_some(n + 1);
         open.0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, room)
             .ok()?;
-        counters.upstream_open.one();
+        own.set(own.get() + 1);
         Some(Self {
             open: Arc::clone(open),
-            counters: Arc::clone(counters),
+            own: Rc::clone(own),
         })
     }
 }
@@ -46,7 +45,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.open.0.fetch_sub(1, Ordering::Relaxed);
-        self.counters.upstream_open.less();
+        self.own.set(self.own.get() - 1);
     }
 }
 
@@ -147,8 +146,8 @@ impl Pool {
         self.idle.borrow_mut().clear();
     }
 
-    #[cfg(test)]
-    fn len(&self) -> usize {
+    /// How many are kept.
+    pub(crate) fn len(&self) -> usize {
         self.idle.borrow().len()
     }
 }
@@ -164,7 +163,7 @@ mod tests {
         server: SocketAddr,
         listener: TcpListener,
         open: Arc<Open>,
-        counters: Arc<Counters>,
+        own: Rc<Cell<usize>>,
     }
 
     impl World {
@@ -174,12 +173,12 @@ mod tests {
                 server: listener.local_addr().unwrap(),
                 listener,
                 open: Arc::default(),
-                counters: Arc::default(),
+                own: Rc::default(),
             }
         }
 
         async fn pair(&self) -> (Upstream, TcpStream) {
-            let lease = Lease::take(&self.open, &self.counters, 8).unwrap();
+            let lease = Lease::take(&self.open, &self.own, 8).unwrap();
             let upstream = Upstream::connect(self.server, lease).await.unwrap();
             (upstream, self.listener.accept().await.unwrap().0)
         }
@@ -211,7 +210,7 @@ mod tests {
         let taken = pool.take(world.server).unwrap();
         assert_eq!(taken.stream.local_addr().unwrap(), names[1]);
         assert!(taken.reused);
-        assert_eq!((pool.len(), world.counters.upstream_open.get()), (1, 2));
+        assert_eq!((pool.len(), world.own.get()), (1, 2));
         // Of another server there is none.
         assert!(pool.take("127.0.0.1:9".parse().unwrap()).is_none());
         assert_eq!(pool.len(), 0);
@@ -227,21 +226,21 @@ mod tests {
             ends.push(end);
             pool.put(upstream, until_ms);
         }
-        assert_eq!((pool.len(), world.counters.upstream_open.get()), (2, 2));
+        assert_eq!((pool.len(), world.own.get()), (2, 2));
         pool.sweep(99);
         assert_eq!(pool.len(), 2);
         pool.sweep(100);
         assert_eq!(pool.len(), 1);
         pool.set_max(0);
-        assert_eq!((pool.len(), world.counters.upstream_open.get()), (0, 0));
+        assert_eq!((pool.len(), world.own.get()), (0, 0));
     }
 
     #[test]
     fn a_lease_holds_a_place_until_it_is_dropped() {
-        let (open, counters) = (Arc::default(), Arc::default());
-        let first = Lease::take(&open, &counters, 1).unwrap();
-        assert!(Lease::take(&open, &counters, 1).is_none());
+        let (open, own) = (Arc::default(), Rc::default());
+        let first = Lease::take(&open, &own, 1).unwrap();
+        assert!(Lease::take(&open, &own, 1).is_none());
         drop(first);
-        assert!(Lease::take(&open, &counters, 1).is_some());
+        assert!(Lease::take(&open, &own, 1).is_some());
     }
 }
