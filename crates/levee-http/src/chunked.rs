@@ -221,7 +221,7 @@ impl Decoder {
                 if self.trailer_fields > self.limits.trailers_max {
                     return Err(Bad::new(431, "too many trailer fields"));
                 }
-                if may_trail(field.name, field.name_of(&self.line)) {
+                if may_trail(field.name_of(&self.line)) {
                     self.trailers.extend_from_slice(&self.line);
                 }
             }
@@ -243,7 +243,8 @@ fn expect(c: u8, want: u8, reason: &'static str) -> Result<(), Bad> {
 
 /// Whether a field may stand in a trailer section: nothing that frames, routes, authenticates or says how to read
 /// the content (RFC 9110 section 6.5.1).
-fn may_trail(name: Name, text: &[u8]) -> bool {
+#[must_use]
+pub fn may_trail(name: &[u8]) -> bool {
     const REFUSED: &[&str] = &[
         "age",
         "authorization",
@@ -261,10 +262,10 @@ fn may_trail(name: Name, text: &[u8]) -> bool {
         "vary",
         "www-authenticate",
     ];
-    name == Name::Other
+    Name::of(name) == Name::Other
         && !REFUSED
             .iter()
-            .any(|n| text.eq_ignore_ascii_case(n.as_bytes()))
+            .any(|n| name.eq_ignore_ascii_case(n.as_bytes()))
 }
 
 /// The size line of a chunk of `len` bytes; CR LF follows the chunk.

@@ -2,7 +2,7 @@
 
 use crate::Bad;
 use crate::chars::{members, skip_text};
-use crate::field::{Field, Fields, Name, Span, drop_named};
+use crate::field::{Field, FieldRef, Fields, Name, Span, drop_named};
 use crate::framing::{Framing, declared};
 use crate::head::{BARE_CR, BARE_LF, Limits, Parsed, Reading, Stop, Version, in_whole};
 use crate::request::{CONNECTION_OPTIONS_MAX, Method};
@@ -224,6 +224,19 @@ impl<'a> Response<'a> {
             fields: &self.head.reading.fields,
             bytes: self.bytes,
         }
+    }
+
+    /// The fields that concern more than one connection: those of [`edit::response`](crate::edit::response), for writers
+    /// of other protocols. Content-Length is not among them.
+    pub fn sent_on(self) -> impl Iterator<Item = FieldRef<'a>> {
+        let kept = |f: &&Field| !f.dropped && !f.name.is_hop_by_hop() && f.name != Name::Trailer;
+        let bytes = self.bytes;
+        let fields = self.head.reading.fields.iter().filter(kept);
+        fields.map(move |f| FieldRef {
+            name: f.name,
+            text: f.name_of(bytes),
+            value: f.value.of(bytes),
+        })
     }
 
     pub(crate) fn raw_fields(self) -> (&'a [Field], &'a [u8]) {

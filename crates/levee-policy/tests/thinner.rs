@@ -198,12 +198,18 @@ fn who_has_waited_long_enough_is_refused_and_who_leaves_is_forgotten() {
 #[test]
 fn the_queue_serves_in_the_order_of_arrival_whatever_is_paid() {
     let mut desk = Desk::of(Mode::Queue, Capacity::Concurrency(1));
-    desk.arrive(1);
-    desk.arrive(2);
-    desk.arrive_with(3, 100, true);
-    desk.pay(3, 100);
-    assert_eq!(desk.done(1), [admit(2, 0, 0)]);
-    assert_eq!(desk.done(2), [admit(3, 0, 0)]);
+    desk.at(1_000);
+    for request in 1..=4 {
+        desk.arrive(request);
+    }
+    assert_eq!(desk.pay(4, 100), []);
+    // One that came before, was refused and comes again has its old turn.
+    desk.at(1_500);
+    desk.arrive_with(5, 400_000_000, true);
+    desk.arrive_with(6, 500_000_001, true);
+    for (last, next, waited) in [(1, 6, 0), (6, 2, 500), (2, 3, 500), (3, 4, 500), (4, 5, 0)] {
+        assert_eq!(desk.done(last), [admit(next, 0, waited)]);
+    }
 }
 
 #[test]
@@ -254,16 +260,21 @@ fn the_lowest_bid_makes_room_for_a_newcomer_but_none_of_the_newest_quarter() {
 }
 
 #[test]
-fn a_full_queue_refuses_the_newcomer() {
+fn a_full_queue_refuses_who_came_last() {
     let mut desk = Desk::new(Config {
         mode: Mode::Queue,
-        contenders: 1,
+        contenders: 2,
         ..Config::of(Capacity::Concurrency(1))
     });
-    desk.arrive(1);
-    desk.arrive(2);
-    assert_eq!(desk.arrive(3), [refuse(3, RefuseCause::Crowded, 1_000, 0)]);
-    assert_eq!(desk.done(1), [admit(2, 0, 0)]);
+    desk.at(1_000);
+    for request in 1..=3 {
+        desk.arrive(request);
+    }
+    let crowded = |request| refuse(request, RefuseCause::Crowded, 1_000, 0);
+    assert_eq!(desk.arrive(4), [crowded(4)]);
+    assert_eq!(desk.arrive_with(5, 1, true), [crowded(3), hold(5)]);
+    assert_eq!(desk.done(1), [admit(5, 0, 0)]);
+    assert_eq!(desk.done(5), [admit(2, 0, 0)]);
 }
 
 /// A million spoofed requests that pay nothing, and a client that pays a little each round trip: it is served, and nothing grows.

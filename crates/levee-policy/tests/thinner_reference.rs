@@ -2,7 +2,7 @@
 //! capacity, with a driver that is late: what must hold whatever happens.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use levee_policy::{
     Span, StateMachine, Time,
@@ -76,9 +76,13 @@ impl Naive {
     }
 
     fn best(&self) -> Option<Request> {
+        let queue = self.config.mode == Mode::Queue;
         let all = self.waiting.iter().chain(&self.suspended);
-        all.max_by_key(|request| (request.bid, std::cmp::Reverse(request.order)))
-            .cloned()
+        all.max_by_key(|request| {
+            let came = Reverse(if queue { request.since } else { Time::ZERO });
+            (came, request.bid, Reverse(request.order))
+        })
+        .cloned()
     }
 
     fn price(&self) -> u64 {
@@ -224,7 +228,9 @@ impl Naive {
             bid: if queue { 0 } else { arrival.paid },
             order: 0,
             arrived: self.now,
-            since: self.now,
+            since: self
+                .now
+                .saturating_sub(Span::from_nanos(if queue { arrival.paid } else { 0 })),
             was_served: false,
         };
         let others = self.waiting.len() + self.suspended.len();
@@ -237,7 +243,10 @@ impl Naive {
                 RefuseCause::Outbid
             };
             self.refuse(arrival.request, cause);
-        } else if queue && others >= self.config.contenders as usize {
+        } else if queue
+            && others >= self.config.contenders as usize
+            && self.last().since <= request.since
+        {
             self.refuse(arrival.request, RefuseCause::Crowded);
         } else {
             if others >= self.config.contenders as usize {
@@ -260,11 +269,15 @@ impl Naive {
     fn make_room(&mut self) {
         let old = |request: &&Request| !self.young.contains(&request.key);
         let waiting = self.waiting.iter().filter(old);
-        let worst = waiting
-            .chain(&self.suspended)
-            .min_by_key(|request| (request.bid, request.order))
-            .cloned()
-            .unwrap();
+        let worst = if self.config.mode == Mode::Queue {
+            self.last().clone()
+        } else {
+            waiting
+                .chain(&self.suspended)
+                .min_by_key(|request| (request.bid, request.order))
+                .cloned()
+                .unwrap()
+        };
         if Self::take(&mut self.waiting, worst.key).is_some() {
             self.refuse(worst.key, RefuseCause::Crowded);
         } else {
@@ -272,6 +285,13 @@ impl Naive {
             self.aborting.push((worst.key, false));
             self.outputs.push(Output::Abort { request: worst.key });
         }
+    }
+
+    /// Who came last.
+    fn last(&self) -> &Request {
+        let all = self.waiting.iter();
+        all.max_by_key(|request| (request.since, request.order))
+            .unwrap()
     }
 
     fn pay(&mut self, key: RequestKey, units: u64) {
@@ -332,7 +352,8 @@ struct Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let key = || (0..KEYS).prop_map(RequestKey);
-    let paid = prop_oneof![4 => Just(0), 1 => 0_u64..10];
+    // In the queue nanoseconds.
+    let paid = prop_oneof![4 => Just(0), 1 => 0_u64..10, 1 => 0_u64..50_000_000];
     let arrive = (key(), paid, prop::bool::weighted(0.9)).prop_map(|(request, paid, can_wait)| {
         Input::Arrive(Arrival {
             request,
@@ -570,7 +591,7 @@ proptest! {
     #[test]
     fn holds_in_every_mode(
         config in any_config(),
-        steps in prop::collection::vec((step(), 0_u64..5, prop::option::weighted(0.03, any_config())), 1..200),
+        steps in prop::collection::vec((step(), 0_u64..5, prop::option::weighted(0.01, any::<u64>()), prop::option::weighted(0.03, any_config())), 1..200),
         seed in any::<u64>(),
     ) {
         let mut thinner = Thinner::new(config.clone()).unwrap();
@@ -581,8 +602,9 @@ proptest! {
         let mut rngs = [Pcg64Mcg::seed_from_u64(seed), Pcg64Mcg::seed_from_u64(seed)];
         let mut now = Time::ZERO;
         let mut most = thinner.config().contenders;
-        for (Step { gap_ms, input }, late_ms, config) in steps {
-            now = now + Span::from_millis(gap_ms);
+        for (Step { gap_ms, input }, late_ms, long, config) in steps {
+            // Now and then centuries, up to the end of time.
+            now = now + Span::from_millis(gap_ms) + Span::from_nanos(long.unwrap_or(0));
             if let Some(due) = thinner.deadline().filter(|due| *due + Span::from_millis(late_ms) <= now) {
                 thinner.handle_deadline(due + Span::from_millis(late_ms), &mut rngs[0]);
                 again.handle_deadline(due + Span::from_millis(late_ms), &mut rngs[1]);

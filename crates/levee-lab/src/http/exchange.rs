@@ -4,6 +4,7 @@
 //! bad clients speak alike; they differ by their demand and their window.
 
 use std::cell::Cell;
+use std::convert::Infallible;
 use std::io;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use tokio::io::AsyncWriteExt as _;
 use super::client::{Client, Link};
 use super::proof;
 use super::record::Outcome;
-use super::wire::{self, Response};
+use super::wire::{self, Price, Response};
 
 /// Where bytes are paid on a front.
 const PAY_PATH: &str = "/.well-known/levee/pay";
@@ -22,6 +23,9 @@ const POST_BYTES: usize = 1 << 20;
 const FILL_MAX: usize = 7_000;
 /// A payment that is turned away is tried again after this (our choice): a front that sheds payments has no need of more.
 const SHED_PAUSE: Duration = Duration::from_millis(500);
+
+/// Between two payments of retries, where the price has risen (our choice).
+const PRICE_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a request has cost its client so far; kept by who may give the request up.
 #[derive(Debug, Default)]
@@ -50,8 +54,8 @@ pub(crate) struct Exchange<'c> {
 enum Currency {
     /// The same request again, with the ticket: a retry, or waiting in a queue.
     Again,
-    /// So many bytes more on the payment channel, then the request.
-    Bytes(usize),
+    /// Retries on the payment channel, as many as the price says, while the request waits.
+    Retries,
     /// Bytes on the payment channel while the request waits.
     Bid,
     /// Hashes.
@@ -66,17 +70,8 @@ fn asked_for(response: &Response) -> Option<Currency> {
         return at_once.then_some(Currency::Again);
     };
     let unit = pay.split_whitespace().next().unwrap_or_default();
-    let price = &response.price;
     match (unit, pay.contains('/')) {
-        ("retries", true) => {
-            let missing = price.now.saturating_sub(price.paid);
-            let bytes = usize::try_from(missing.saturating_mul(price.size)).unwrap_or(usize::MAX);
-            Some(if bytes > 0 {
-                Currency::Bytes(bytes)
-            } else {
-                Currency::Again
-            })
-        }
+        ("retries", true) => Some(Currency::Retries),
         ("retries" | "time", _) => Some(Currency::Again),
         ("bytes", _) => Some(Currency::Bid),
         ("sha-256", _) => Some(Currency::Proof),
@@ -101,20 +96,16 @@ impl Exchange<'_> {
             let Some(currency) = asked_for(&response).filter(|_| pays) else {
                 return Ok(Outcome::Refused);
             };
-            let pause = response.retry_after.unwrap_or_default();
-            if pause > 0 {
-                tokio::time::sleep(Duration::from_secs(pause)).await;
-            }
+            // Whoever pays need not wait for `Retry-After`: that is for those who do not.
             self.costs.retries.set(self.costs.retries.get() + 1);
             let ticket = response.ticket.as_deref();
             response = match (currency, ticket) {
                 (Currency::Again, ticket) => self.ask(link, ticket, None).await?,
                 (_, None) => return Ok(Outcome::Refused),
-                (Currency::Bytes(bytes), Some(ticket)) => {
-                    let paid = self.pay(ticket, bytes).await?;
-                    let ticket = paid.ticket.as_deref().unwrap_or(ticket);
-                    self.ask(link, Some(ticket), None).await?
-                }
+                (Currency::Retries, Some(ticket)) => tokio::select! {
+                    response = self.ask(link, Some(ticket), None) => response?,
+                    never = self.retries(ticket, response.price) => match never {},
+                },
                 (Currency::Bid, Some(ticket)) => tokio::select! {
                     response = self.ask(link, Some(ticket), None) => response?,
                     never = self.bid(ticket) => match never {},
@@ -170,7 +161,9 @@ impl Exchange<'_> {
     }
 
     fn channel(&self, bytes: usize) {
-        self.costs.channel.set(self.costs.channel.get() + bytes as u64);
+        self.costs
+            .channel
+            .set(self.costs.channel.get() + bytes as u64);
         self.client.note(|counts| counts.channel += bytes as u64);
     }
 
@@ -198,6 +191,30 @@ impl Exchange<'_> {
         head.into_bytes()
     }
 
+    /// Pays the retries that are missing to the price, in one stream, and more when it has risen.
+    async fn retries(&self, ticket: &str, mut price: Price) -> Infallible {
+        let size = price.size;
+        loop {
+            // The request itself is one of those that it takes.
+            let missing = price.now.saturating_sub(1 + price.paid);
+            let bytes = usize::try_from(missing.saturating_mul(size)).unwrap_or(usize::MAX);
+            if bytes > 0 {
+                match self.pay(ticket, bytes).await {
+                    Ok(answer) if answer.status == 200 && !answer.body_says("admitted") => {
+                        price = answer.price;
+                    }
+                    Ok(answer) if answer.status == 503 => {}
+                    // The answer to the request is on its way.
+                    _ => std::future::pending().await,
+                }
+            } else {
+                // Paid, and not admitted yet: the price may rise meanwhile.
+                price.paid = price.paid.saturating_sub(1);
+            }
+            tokio::time::sleep(PRICE_PAUSE).await;
+        }
+    }
+
     /// Pays so many bytes, and gives what the front says to it.
     async fn pay(&self, ticket: &str, bytes: usize) -> io::Result<Response> {
         let mut link = self.client.connect().await?;
@@ -205,7 +222,7 @@ impl Exchange<'_> {
     }
 
     /// Pays as long as it is let: one payment after the other, until the channel is closed. Ends with whoever waits for the request.
-    async fn bid(&self, ticket: &str) -> std::convert::Infallible {
+    async fn bid(&self, ticket: &str) -> Infallible {
         loop {
             let over = match self.client.connect().await {
                 Ok(mut link) => match self.post(&mut link, ticket, POST_BYTES).await {

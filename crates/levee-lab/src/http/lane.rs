@@ -8,7 +8,10 @@ use levee_sim::model::thinner::{Demand, Setup};
 use levee_sim::scenario;
 use levee_sim::schedule::Kind;
 
+use levee_proxy::http::snapshot::Snapshot;
+
 use super::clients::{self, ClientsResult, Want, span};
+use super::front::{self, Front};
 use super::origin::{Kinds, Origin, OriginResult, Served};
 use super::record::Board;
 use super::worker::Worker;
@@ -18,19 +21,22 @@ use crate::runner::Lane;
 const POLL: Duration = Duration::from_millis(10);
 
 /// What a lane came to.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct LaneResult {
     /// The clients' side.
     pub clients: ClientsResult,
     /// The server's side.
     pub origin: OriginResult,
+    /// The front's counters; none without one.
+    pub front: Option<Snapshot>,
 }
 
 impl LaneResult {
     /// What the thinner counted; none without one.
     #[must_use]
     pub fn thinner(&self) -> Option<&Stats> {
-        None
+        let front = self.front.as_ref()?;
+        front.gate.requests.as_ref().map(|requests| &requests.stats)
     }
 
     /// What the server worked on after the warm-up and within the run.
@@ -66,6 +72,7 @@ impl LaneResult {
 #[derive(Debug)]
 pub struct RunningLane {
     clients: Worker<ClientsResult>,
+    front: Option<Front>,
     origin: Origin,
     board: Board,
 }
@@ -81,10 +88,18 @@ impl RunningLane {
         let kinds: Kinds = names.zip(wants.iter().map(|want| want.kind)).collect();
         let epoch = Instant::now();
         let origin = Origin::start(setup, kinds, epoch)?;
+        let front = setup.defense.as_ref().map(|defense| {
+            let mut settings = front::settings(origin.addr(), setup.seed);
+            settings.defense = Some(defense.clone());
+            Front::start(settings)
+        });
+        let front = front.transpose()?;
+        let target = front.as_ref().map_or(origin.addr(), Front::addr);
         let board = Board::default();
-        let clients = clients::start(setup, wants, origin.addr(), board.clone(), epoch)?;
+        let clients = clients::start(setup, wants, target, board.clone(), epoch)?;
         Ok(Self {
             clients,
+            front,
             origin,
             board,
         })
@@ -108,8 +123,13 @@ impl RunningLane {
     /// When a part had to give up because of its sockets.
     pub fn finish(self) -> io::Result<LaneResult> {
         let clients = self.clients.stop()?;
+        let front = self.front.map(Front::stop).transpose()?;
         let origin = self.origin.stop()?;
-        Ok(LaneResult { clients, origin })
+        Ok(LaneResult {
+            clients,
+            origin,
+            front,
+        })
     }
 
     /// Waits for the end of the run, and ends the lane.

@@ -10,6 +10,7 @@ mod client;
 mod clients;
 pub mod demo;
 mod exchange;
+pub mod front;
 pub mod html;
 pub mod lane;
 pub mod origin;

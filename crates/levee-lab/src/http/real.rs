@@ -1,5 +1,6 @@
 //! Real runs with HTTP by the names of the models' observables, so that a checker can be asked about them.
 
+use levee_policy::selective;
 use levee_policy::thinner::{Mode, Stats};
 use levee_sim::model::thinner;
 use levee_sim::scenario::Setup;
@@ -184,7 +185,7 @@ pub(crate) fn thinner(setup: &Setup, results: &[lane::LaneResult]) -> RealRuns {
 
 /// The names of `levee_sim::model::http` that a real run has, and what it says to each. Times are those of the scenario.
 type SlowEntry = (&'static str, fn(&slow::LaneResult, f64) -> f64);
-const SLOW: [SlowEntry; 14] = [
+const SLOW: [SlowEntry; 17] = [
     ("client.attempted", |r, _| honest(r).attempted as f64),
     ("client.tries", |r, _| honest(r).tries as f64),
     ("client.served", |r, _| honest(r).served as f64),
@@ -207,10 +208,18 @@ const SLOW: [SlowEntry; 14] = [
     ("attacker.served", |r, _| attacker(r).served as f64),
     ("attacker.refused", |r, _| attacker(r).refused as f64),
     ("attacker.connections_mean", |r, _| r.attackers_held()),
-    ("server.busy_mean", |r, _| r.busy_mean()),
+    ("front.arrivals", |r, _| seven(r, |s| s.arrivals)),
+    ("front.admitted", |r, _| seven(r, |s| s.admitted)),
+    ("front.refused", |r, _| seven(r, |s| s.refused.total())),
+    ("front.evicted", |r, _| seven(r, |s| s.evicted.total())),
 ];
 
 const SLOW_SAMPLES: [&str; 1] = ["client.tts_s"];
+
+/// Without a front nothing was counted: 0, as in the model.
+fn seven(result: &slow::LaneResult, read: fn(&selective::Stats) -> u64) -> f64 {
+    result.seven().map_or(0.0, |stats| read(stats) as f64)
+}
 
 fn honest(result: &slow::LaneResult) -> &slow::Tally {
     &result.clients.tallies[0]
@@ -225,14 +234,7 @@ pub(crate) fn slow(setup: &Setup, results: &[slow::LaneResult]) -> RealRuns {
     let scale = setup.run.scale;
     let run = |result: &slow::LaneResult| RealRun {
         values: SLOW.iter().map(|(_, read)| read(result, scale)).collect(),
-        samples: vec![
-            result
-                .clients
-                .served_s
-                .iter()
-                .map(|s| s / scale)
-                .collect(),
-        ],
+        samples: vec![result.clients.served_s.iter().map(|s| s / scale).collect()],
     };
     RealRuns::named(
         SLOW.iter().map(|(name, _)| *name),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
+use levee_proxy::http::snapshot::Snapshot;
 use levee_sim::model::thinner::{Group, Setup};
 use levee_sim::scenario::{AtValue, Scenario};
 use levee_sim::schedule::Kind;
@@ -48,6 +49,8 @@ pub struct LaneReport {
     pub ideal_share: f64,
     /// The server.
     pub server: ServerReport,
+    /// The front's own counters, one entry a run; empty without a front.
+    pub front: Vec<Snapshot>,
     /// How well the clients kept to their demand, at worst.
     pub clients: Health,
 }
@@ -205,6 +208,7 @@ impl LaneReport {
             good_share_interval: Share::over_runs(&runs).or_else(|| Share::of(one, one + other)),
             ideal_share: setup.ideal_share(),
             server: ServerReport::new(setup, results, good + bad, one + other),
+            front: results.iter().filter_map(|r| r.front.clone()).collect(),
             clients: health.fold(Health::default(), Health::worst),
         }
     }

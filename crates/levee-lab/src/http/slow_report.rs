@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
+use levee_proxy::http::snapshot::Snapshot;
 use levee_sim::scenario::{AtValue, Scenario};
 use levee_sim::schedule::Kind;
 use levee_smc::estimate::quantile;
@@ -38,6 +39,8 @@ pub struct LaneReport {
     pub attackers_held: f64,
     /// The server, one entry a run.
     pub server: Vec<ServerResult>,
+    /// The front's own counters, one entry a run; empty without a front.
+    pub front: Vec<Snapshot>,
     /// How well the clients kept to their plan, at worst.
     pub clients: Health,
 }
@@ -66,7 +69,8 @@ impl KindReport {
     fn new(tallies: &[Tally]) -> Self {
         let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
         let runs: Vec<(u64, u64)> = tallies.iter().map(|t| (t.served, t.decided())).collect();
-        let (attempted, decided, complete) = (sum(|t| t.attempted), sum(Tally::decided), sum(|t| t.served));
+        let (attempted, decided, complete) =
+            (sum(|t| t.attempted), sum(Tally::decided), sum(|t| t.served));
         Self {
             attempted,
             tries: sum(|t| t.tries),
@@ -122,7 +126,10 @@ impl LaneReport {
             .collect();
         served.sort_unstable_by(f64::total_cmp);
         let at_q = |q| quantile(&served, q);
-        let held = results.iter().map(|r| r.clients.attackers_mean).sum::<f64>();
+        let held = results
+            .iter()
+            .map(|r| r.clients.attackers_mean)
+            .sum::<f64>();
         Self {
             name,
             at: at.iter().cloned().collect(),
@@ -134,6 +141,7 @@ impl LaneReport {
                 .map(|(p50, p99)| Latency { p50, p99 }),
             attackers_held: held / results.len().max(1) as f64,
             server: results.iter().map(|r| r.server).collect(),
+            front: results.iter().filter_map(|r| r.front.clone()).collect(),
             clients: results
                 .iter()
                 .fold(Health::default(), |worst, r| worst.worst(r.clients.health)),

@@ -249,7 +249,7 @@ impl Process {
     }
 
     /// What the program printed.
-    fn output(&self) -> String {
+    pub(super) fn output(&self) -> String {
         let bytes = fs::read(self.folder.path().join(OUTPUT)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }

@@ -2,4 +2,5 @@
 
 mod peers_attack;
 mod peers_defended;
+mod peers_http;
 mod peers_smoke;

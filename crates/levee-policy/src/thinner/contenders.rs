@@ -14,7 +14,7 @@ const YOUNG_PART: u32 = 4;
 pub(super) struct Contenders {
     /// All, the highest bid first, the oldest of equals.
     best: Heap,
-    /// All but the young, the lowest bid first, the oldest of equals.
+    /// All but the young, the lowest bid first, the oldest of equals. By age: all, the latest first.
     worst: Heap,
     /// Those that wait, by arrival; the last `young` of them are young.
     waiting: List,
@@ -23,11 +23,14 @@ pub(super) struct Contenders {
     /// Those that are suspended, by the time of it.
     suspended: List,
     next_order: u64,
+    /// Whether they rank by [`Request::since`], the earliest first, and not by bid.
+    by_age: bool,
 }
 
 impl Contenders {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(by_age: bool) -> Self {
         Self {
+            by_age,
             best: Heap::default(),
             worst: Heap::default(),
             waiting: List::EMPTY,
@@ -45,7 +48,7 @@ impl Contenders {
         *self = Self {
             best: core::mem::take(&mut self.best),
             worst: core::mem::take(&mut self.worst),
-            ..Self::new()
+            ..Self::new(self.by_age)
         };
     }
 
@@ -57,7 +60,7 @@ impl Contenders {
         self.best.len() == 0
     }
 
-    /// The highest bid.
+    /// Whose turn is next: the highest bid, or who came first.
     pub(super) fn best(&self) -> Option<Slot> {
         self.best.first()
     }
@@ -81,18 +84,19 @@ impl Contenders {
     pub(super) fn enter(&mut self, requests: &mut Requests, slot: Slot, most: u32) {
         let order = self.next_order;
         self.next_order += 1;
-        let request = requests.get_mut(slot);
-        request.order = order;
-        self.best.push(slot, best_rank(request));
+        requests.get_mut(slot).order = order;
+        let request = requests.get(slot);
+        self.best.push(slot, self.best_rank(request));
         if request.state == State::Suspended {
-            self.worst.push(slot, worst_rank(request));
+            self.worst.push(slot, self.worst_rank(request));
             self.suspended.push_back(requests, slot);
             return;
         }
         self.waiting.push_back(requests, slot);
         self.first_young.get_or_insert(slot);
         self.young += 1;
-        while self.young > most / YOUNG_PART {
+        let young_most = if self.by_age { 0 } else { most / YOUNG_PART };
+        while self.young > young_most {
             self.settle(requests);
         }
     }
@@ -106,7 +110,7 @@ impl Contenders {
         };
         self.first_young = List::after(requests, slot);
         self.young -= 1;
-        self.worst.push(slot, worst_rank(requests.get(slot)));
+        self.worst.push(slot, self.worst_rank(requests.get(slot)));
     }
 
     /// Takes out a contender; its state must be as it was.
@@ -128,8 +132,30 @@ impl Contenders {
 
     /// Its bid has changed.
     pub(super) fn bid_changed(&mut self, request: &Request, slot: Slot) {
-        self.best.update(slot, best_rank(request));
-        self.worst.update(slot, worst_rank(request));
+        self.best.update(slot, self.best_rank(request));
+        self.worst.update(slot, self.worst_rank(request));
+    }
+
+    /// From now on they rank by age, or by bid; [`bid_changed`](Self::bid_changed) is to be told of each.
+    pub(super) fn rank_by_age(&mut self, by_age: bool) {
+        self.by_age = by_age;
+    }
+
+    fn best_rank(&self, request: &Request) -> u128 {
+        let first = if self.by_age {
+            !request.since.as_nanos()
+        } else {
+            request.bid
+        };
+        rank(first, !request.order)
+    }
+
+    fn worst_rank(&self, request: &Request) -> u128 {
+        if self.by_age {
+            rank(request.since.as_nanos(), request.order)
+        } else {
+            rank(!request.bid, !request.order)
+        }
     }
 
     /// Each of them, the suspended last.
@@ -141,10 +167,6 @@ impl Contenders {
     }
 }
 
-fn best_rank(request: &Request) -> u128 {
-    u128::from(request.bid) << 64 | u128::from(!request.order)
-}
-
-fn worst_rank(request: &Request) -> u128 {
-    u128::from(!request.bid) << 64 | u128::from(!request.order)
+fn rank(first: u64, then: u64) -> u128 {
+    u128::from(first) << 64 | u128::from(then)
 }

@@ -64,7 +64,7 @@ impl Thinner {
             now: Time::ZERO,
             in_service: 0,
             requests: Requests::default(),
-            contenders: Contenders::new(),
+            contenders: Contenders::new(config.mode == Mode::Queue),
             running: List::EMPTY,
             overloaded: false,
             meters: Meters::new(server.rate(), Time::ZERO),
@@ -230,6 +230,8 @@ impl Thinner {
         [room, quantum, waiting, suspended]
             .into_iter()
             .flatten()
+            // What saturates there never comes.
+            .filter(|(time, _)| *time < Time::MAX)
             .min_by_key(|(time, _)| *time)
     }
 
@@ -393,11 +395,18 @@ impl Thinner {
 
     /// Lets a newcomer wait.
     fn hold(&mut self, arrival: &Arrival, bid: u64) {
+        let queue = self.config.mode == Mode::Queue;
+        let came = if queue {
+            self.now.saturating_sub(Span::from_nanos(arrival.paid))
+        } else {
+            self.now
+        };
         if self.contenders.len() >= self.config.contenders {
-            let room = (self.config.mode != Mode::Queue)
-                .then(|| self.contenders.worst())
-                .flatten();
-            let Some(worst) = room else {
+            let worst = self.contenders.worst().filter(|worst| {
+                // In the queue all others keep their turn.
+                !queue || self.requests.get(*worst).since > came
+            });
+            let Some(worst) = worst else {
                 self.refuse(arrival.request, bid, RefuseCause::Crowded);
                 return;
             };
@@ -409,6 +418,7 @@ impl Thinner {
         }
         self.stats.held += 1;
         let slot = self.requests.insert(arrival, bid, State::Waiting, self.now);
+        self.requests.get_mut(slot).since = came;
         self.contenders
             .enter(&mut self.requests, slot, self.config.contenders);
         self.outputs.push_back(Output::Hold {
@@ -612,13 +622,14 @@ impl Thinner {
             self.meters = Meters::new(self.server.rate(), self.now);
         }
         if self.config.mode != old.mode {
+            self.contenders.rank_by_age(self.config.mode == Mode::Queue);
             self.drop_bids();
         }
         self.dispatch();
         self.advance(self.now);
     }
 
-    /// What was paid in another currency buys nothing.
+    /// What was paid in another currency buys nothing; contenders rank anew.
     fn drop_bids(&mut self) {
         let mut forfeited = 0_u64;
         let contenders: alloc::vec::Vec<Slot> = self.contenders.iter(&self.requests).collect();

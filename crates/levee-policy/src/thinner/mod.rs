@@ -21,7 +21,7 @@
 //! | [`Mode::Priced`] | retries | who has paid `r = inbound / C`, the request itself included |
 //! | [`Mode::Auction`] | bytes | the highest bid, whenever the server can take one; it pays its bid, the others keep theirs |
 //! | [`Mode::ProofOfWork`] | hashes | as in the auction |
-//! | [`Mode::Queue`] | - | who waits longest |
+//! | [`Mode::Queue`] | ns | who first came first |
 //!
 //! Of equal bids the oldest wins, so that an auction without bids is a queue. In the last four a request that the front cannot let
 //! wait is admitted only if nobody does. With auctions at regular intervals, a client that sends the part `e` of all bytes that
@@ -47,7 +47,8 @@
 //! Nothing that a stranger sends makes more state than a contender, and there are at most [`Config::contenders`] of them. When so
 //! many wait and another comes, the lowest bid makes room, the oldest of equals, but none of the newest quarter. So a newcomer
 //! has the time of as many further arrivals to make its first payment, and one that has paid `b` loses its place only if three
-//! quarters of all places are held by contenders that have paid at least `b` each. In [`Mode::Queue`] the newcomer is refused.
+//! quarters of all places are held by contenders that have paid at least `b` each. In [`Mode::Queue`] it is who
+//! came last.
 //!
 //! # What it leaves out
 //!
@@ -94,7 +95,8 @@ pub struct RequestKey(pub u64);
 pub struct Arrival {
     /// Its name from now on.
     pub request: RequestKey,
-    /// What it has paid already, in the units of the mode: retries made under its ticket, hashes of a proof.
+    /// What it has paid already, in the units of the mode: earlier tries under its ticket, bytes, hashes of a proof; in the queue
+    /// the nanoseconds since it first came.
     #[serde(default)]
     pub paid: u64,
     /// Whether the front can let it wait. One that cannot is admitted now or refused.

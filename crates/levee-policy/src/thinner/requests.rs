@@ -35,7 +35,7 @@ pub(super) enum State {
 pub(super) struct Request {
     pub(super) key: RequestKey,
     pub(super) arrived: Time,
-    /// When its quantum or its suspension began.
+    /// When its quantum or its suspension began; of one that waits, when its client first came.
     pub(super) since: Time,
     /// What it has paid and was not charged yet.
     pub(super) bid: u64,

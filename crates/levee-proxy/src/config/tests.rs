@@ -1,7 +1,9 @@
+mod http;
+
 use levee_policy::thinner;
 
 use super::*;
-use crate::http::settings as http;
+use crate::http::settings;
 use crate::sip::settings::{Listen, SessionSettings, SipLimits, Timers};
 
 /// The least that runs.
@@ -49,6 +51,11 @@ fn certificate(folder: &Path, name: &str) {
     let path = |end: &str| folder.join(format!("{name}.{end}"));
     std::fs::write(path("pem"), made.cert.pem()).unwrap();
     std::fs::write(path("key"), made.signing_key.serialize_pem()).unwrap();
+}
+
+fn warned(config: &LiveConfig) -> Vec<&str> {
+    let warnings = config.warnings().iter();
+    warnings.map(|warning| warning.place.key.as_str()).collect()
 }
 
 fn effective(text: &str) -> toml::Table {
@@ -124,8 +131,8 @@ fn a_file_with_every_key_is_read_whole() {
     assert_eq!(
         front.listen,
         [
-            http::Listen::plain("127.0.0.1:8000".parse().unwrap()),
-            http::Listen::tls("127.0.0.1:8443".parse().unwrap())
+            settings::Listen::plain("127.0.0.1:8000".parse().unwrap()),
+            settings::Listen::tls("127.0.0.1:8443".parse().unwrap())
         ]
     );
     assert_eq!(front.server, "127.0.0.1:8081".parse().unwrap());
@@ -140,55 +147,10 @@ fn a_file_with_every_key_is_read_whole() {
         front.forwarded.trusted[1],
         "2001:db8::1/128".parse().unwrap()
     );
-    assert_eq!(front.forwarded.proxy_protocol, http::ProxyProtocol::V2);
+    assert_eq!(front.forwarded.proxy_protocol, settings::ProxyProtocol::V2);
     assert_eq!(front.limits.body_bytes_max, None);
     assert_eq!(front.limits.h2.stream_window_bytes, 128 << 10);
     assert_eq!(front.timeouts.tunnel, Duration::from_secs(1_800));
-}
-
-/// A value that is the default in the file with every key would not show that it is read.
-#[test]
-fn the_file_with_every_key_has_no_default_of_http() {
-    fn leaves(value: &toml::Value, path: &str, into: &mut BTreeMap<String, toml::Value>) {
-        match value {
-            toml::Value::Table(table) => {
-                for (name, child) in table {
-                    leaves(child, &format!("{path}.{name}"), into);
-                }
-            }
-            leaf => _ = into.insert(path.to_owned(), leaf.clone()),
-        }
-    }
-    let of = |table: &toml::Table| {
-        let mut all = BTreeMap::new();
-        leaves(&table["http"][0], "http", &mut all);
-        all
-    };
-    let (least, whole) = (of(&effective(LEAST_HTTP)), of(&Whole::new().table()));
-    // Both are false: only one may be true, and a recording wants neither.
-    let may = ["http.bypass", "http.dry_run"];
-    for (key, default) in least {
-        assert!(
-            may.contains(&key.as_str()) || whole.get(&key) != Some(&default),
-            "{key} = {default}"
-        );
-    }
-}
-
-#[test]
-fn the_least_http_front_gets_the_documented_defaults() {
-    let config = read(LEAST_HTTP);
-    let front = &config.http[0];
-    let expect = HttpSettings::new("http", front.listen.clone(), front.server);
-    assert_eq!(format!("{front:?}"), format!("{expect:?}"));
-    let keys: Vec<_> = warned(&config);
-    assert_eq!(keys, ["http[0]"]);
-    assert!(config.sip.is_empty());
-}
-
-fn warned(config: &LiveConfig) -> Vec<&str> {
-    let warnings = config.warnings().iter();
-    warnings.map(|warning| warning.place.key.as_str()).collect()
 }
 
 /// A key that the file with every key leaves out would be a key that no test reads.
@@ -362,8 +324,12 @@ fn a_host_name_is_resolved_to_the_family_of_a_listener() {
 /// Replaces `from` by `to` in the least file and expects exactly one problem: at this key, with this in its text.
 fn check(from: &str, to: &str, key: &str, says: &str) {
     assert!(LEAST.contains(from), "{from}");
-    let text = LEAST.replace(from, to);
-    let Err(problems) = parse(&text) else {
+    refused(&LEAST.replace(from, to), key, says);
+}
+
+/// Expects exactly one problem: at this key, with this in its text.
+fn refused(text: &str, key: &str, says: &str) {
+    let Err(problems) = parse(text) else {
         panic!("{text}\nis taken")
     };
     let [problem] = problems.list() else {
@@ -659,13 +625,8 @@ kind = "seven"
 name = "emergency"
 "#;
     let config = read(text);
-    let keys: Vec<_> = config
-        .warnings()
-        .iter()
-        .map(|warning| warning.place.key.as_str())
-        .collect();
     assert_eq!(
-        keys,
+        warned(&config),
         [
             "admin.listen",
             "sip[0].defense.drop_factor.mean_call",

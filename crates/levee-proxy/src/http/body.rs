@@ -1,10 +1,15 @@
 //! Bodies on their way through: where one ends in the bytes that come ([`Incoming`]), and what is put around one that goes
 //! ([`Outgoing`]). Neither holds more than one buffer of it.
 
+use std::task::{Poll, ready};
+
 use levee_http::chunked::{self, Decoder, LAST, size_line};
 use levee_http::{Bad, Framing};
 
 use super::buffer::Buf;
+
+/// Content that is copied behind its head so that both go in one piece: a vectored write costs more than a copy so short.
+const JOIN_BYTES_MAX: usize = 4096;
 
 /// What the bytes at hand are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,12 +233,43 @@ impl Outgoing {
         self.at = 0;
     }
 
-    /// The two pieces that go next, when the next content is `data`.
-    pub(crate) fn pieces<'a>(&'a mut self, data: &'a [u8]) -> (&'a [u8], &'a [u8]) {
-        if !self.chunked {
-            return (&self.before[self.at..], data);
+    /// Writes what goes next when the next content is `data`: `write` is called once with two pieces, unless there is nothing to
+    /// write. Returns how much content it took.
+    pub(crate) fn poll_write<E>(
+        &mut self,
+        data: &[u8],
+        write: impl FnOnce(&[u8], &[u8]) -> Poll<Result<usize, E>>,
+    ) -> Poll<Result<usize, E>> {
+        let data = self.announce(data);
+        if self.is_written() && data.is_empty() {
+            return Poll::Ready(Ok(0));
         }
-        if self.left == 0 && !data.is_empty() {
+        let polled = if !self.is_written() && !data.is_empty() && data.len() <= JOIN_BYTES_MAX {
+            let len = self.before.len();
+            self.before.extend_from_slice(data);
+            let polled = write(&self.before[self.at..], &[]);
+            self.before.truncate(len);
+            polled
+        } else {
+            write(&self.before[self.at..], data)
+        };
+        let n = ready!(polled)?;
+        let before = n.min(self.before.len() - self.at);
+        self.at += before;
+        let content = n - before;
+        if self.chunked {
+            self.left -= content;
+        }
+        self.begun |= content > 0;
+        Poll::Ready(Ok(content))
+    }
+
+    /// Writes the line of a chunk, if one has to begin: what of `data` can go now.
+    fn announce<'a>(&mut self, data: &'a [u8]) -> &'a [u8] {
+        if !self.chunked || data.is_empty() {
+            return data;
+        }
+        if self.left == 0 {
             self.compact();
             if self.begun {
                 self.before.extend_from_slice(b"\r\n");
@@ -243,23 +279,10 @@ impl Outgoing {
             self.left = data.len();
             self.begun = true;
         }
-        let now = data.len().min(self.left);
-        (&self.before[self.at..], &data[..now])
+        &data[..data.len().min(self.left)]
     }
 
-    /// So much of [`Outgoing::pieces`] was written. How much of that was content.
-    pub(crate) fn wrote(&mut self, n: usize) -> usize {
-        let before = n.min(self.before.len() - self.at);
-        self.at += before;
-        let content = n - before;
-        if self.chunked {
-            self.left -= content;
-        }
-        self.begun |= content > 0;
-        content
-    }
-
-    /// There is no more content. What is left to write is [`Outgoing::pieces`] of nothing.
+    /// There is no more content. What is left is written by [`Outgoing::poll_write`] of nothing.
     pub(crate) fn end(&mut self, trailers: &[u8]) {
         if self.chunked {
             debug_assert_eq!(self.left, 0);
@@ -277,6 +300,11 @@ impl Outgoing {
     /// Whether everything has been written but content to come.
     pub(crate) fn is_written(&self) -> bool {
         self.at == self.before.len()
+    }
+
+    /// Bytes that wait to be written, content to come aside.
+    pub(crate) fn pending(&self) -> usize {
+        self.before.len() - self.at
     }
 
     /// Whether any byte of content has been written.
@@ -381,10 +409,15 @@ mod tests {
         out.begin(chunked).extend_from_slice(b"HEAD\r\n\r\n");
         let mut wire = Vec::new();
         let mut put = |out: &mut Outgoing, data: &[u8]| {
-            let (a, b) = out.pieces(data);
-            let bytes: Vec<u8> = a.iter().chain(b).copied().take(step).collect();
-            wire.extend_from_slice(&bytes);
-            out.wrote(bytes.len())
+            let written = out.poll_write(data, |a, b| {
+                let before = wire.len();
+                wire.extend(a.iter().chain(b).take(step));
+                Poll::Ready(Ok::<_, ()>(wire.len() - before))
+            });
+            match written {
+                Poll::Ready(Ok(n)) => n,
+                other => panic!("{other:?}"),
+            }
         };
         for piece in pieces {
             let mut rest = *piece;

@@ -11,11 +11,13 @@ use levee_http::Parsed;
 use levee_http::proxy_protocol::{self, Header, Versions};
 use levee_http::request::is_h2_preface;
 use levee_policy::selective::PhaseId;
+use socket2::SockRef;
 use tokio::net::TcpStream;
 
 use super::buffer::{Buf, SMALL_BYTES};
-use super::gate::Place;
+use super::gate::{Place, RefusedConnection};
 use super::h1;
+use super::h2::{self, streams::Streams};
 use super::io::{Early, Stream};
 use super::settings::{Listen, ProxyProtocol};
 use super::snapshot::Phase;
@@ -46,6 +48,8 @@ pub(crate) struct Link {
     pub(crate) timer: Timer,
     phase: Cell<Phase>,
     place: RefCell<Place>,
+    /// Of a stream: those of its connection.
+    streams: Option<Rc<Streams>>,
 }
 
 impl Link {
@@ -59,6 +63,23 @@ impl Link {
             timer: worker.timers.timer(),
             phase: Cell::new(Phase::Handshake),
             place: RefCell::new(place),
+            streams: None,
+        }
+    }
+
+    /// The link of a stream: with a timer of its own, and without a place.
+    pub(crate) fn of_stream(streams: &Rc<Streams>) -> Self {
+        let of = &streams.link;
+        let phase = Phase::Headers;
+        streams.came(phase);
+        Self {
+            worker: Rc::clone(&of.worker),
+            peer: of.peer,
+            tls: of.tls,
+            timer: of.worker.timers.timer(),
+            phase: Cell::new(phase),
+            place: RefCell::new(Place::free()),
+            streams: Some(Rc::clone(streams)),
         }
     }
 
@@ -81,19 +102,23 @@ impl Link {
     /// The connection is at something else from now on, or begins it anew.
     pub(crate) fn enter(&self, phase: Phase) {
         let old = self.phase.replace(phase);
+        if let Some(streams) = &self.streams {
+            return streams.moved(old, phase);
+        }
         self.worker.count(|t| {
             t.connections[old] -= 1;
             t.connections[phase] += 1;
         });
+        let mut place = self.place.borrow_mut();
         let id = match phase {
+            Phase::Tunnel => return place.become_tunnel(),
             Phase::Handshake | Phase::Headers => PhaseId::HEADERS,
             Phase::Idle => PhaseId::IDLE,
             Phase::Body => PhaseId::BODY,
-            // A tunnel that is silent is no slow client.
-            Phase::Waiting | Phase::Tunnel => PhaseId::WAITING,
+            Phase::Waiting => PhaseId::WAITING,
             Phase::Sending => PhaseId::SENDING,
         };
-        self.place.borrow_mut().enter(id);
+        place.enter(id);
     }
 
     /// The connection is at this, if it was not before.
@@ -103,12 +128,12 @@ impl Link {
         }
     }
 
-    fn came(&self, n: usize) {
+    pub(crate) fn came(&self, n: usize) {
         self.worker.count(|t| t.bytes_in += n as u64);
         self.place.borrow_mut().progress(n as u64);
     }
 
-    fn went(&self, n: usize) {
+    pub(crate) fn went(&self, n: usize) {
         self.worker.count(|t| t.bytes_out += n as u64);
         self.place.borrow_mut().progress(n as u64);
     }
@@ -117,6 +142,9 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         let phase = self.phase.get();
+        if let Some(streams) = &self.streams {
+            return streams.went(phase);
+        }
         self.worker.count(|t| t.connections[phase] -= 1);
     }
 }
@@ -210,8 +238,11 @@ pub(crate) async fn serve(
     let active = worker.active();
     let place = match worker.shared.gate.connect(peer.ip()) {
         Ok(place) => place,
-        Err(_) => {
+        Err(refused) => {
             worker.cut("refused");
+            if !listen.tls {
+                turn_away(&worker, &stream, refused);
+            }
             return;
         }
     };
@@ -221,10 +252,24 @@ pub(crate) async fn serve(
         drop(active);
         match protocol {
             Protocol::Http1 => h1::serve(connection).await,
-            Protocol::Http2 => connection.link.worker.cut("h2"),
+            Protocol::Http2 => h2::serve(connection).await,
         }
     }
     drop(open);
+}
+
+/// Says 503 to a connection that may not come in, as far as that can be done at once.
+fn turn_away(worker: &Worker, stream: &TcpStream, refused: RefusedConnection) {
+    let seconds = refused.retry_after.as_millis().div_ceil(1_000).max(1);
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: {seconds}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
+    let socket = SockRef::from(stream);
+    // Who is gone needs none. What was sent is taken, lest it turn the closing into a reset that outruns the answer.
+    if socket.send(answer.as_bytes()).is_ok() {
+        worker.count(|t| t.note_reply(503));
+        let _ = worker.sink.borrow_mut().drop_at_hand(&socket);
+    }
 }
 
 /// PROXY header, TLS, and which protocol comes then. `None`: the connection has ended.

@@ -524,9 +524,7 @@ impl Relay<'_> {
                     Poll::Pending => {}
                 }
             }
-            let data = if content { client.data() } else { &[] };
-            let (first, second) = self.exchange.request.pieces(data);
-            if first.is_empty() && second.is_empty() {
+            if !content && self.exchange.request.is_written() {
                 if self.sending == Sending::Rest {
                     self.sending = Sending::Done;
                     self.up = Wait::NONE;
@@ -541,10 +539,12 @@ impl Relay<'_> {
                 }
                 return Poll::Pending;
             }
-            match poll_write(&mut self.upstream.stream, cx, first, second) {
+            let data = if content { client.data() } else { &[] };
+            let stream = &mut self.upstream.stream;
+            let request = &mut self.exchange.request;
+            match request.poll_write(data, |a, b| poll_write(stream, cx, a, b)) {
                 Poll::Ready(Ok(n)) => {
-                    let content = self.exchange.request.wrote(n);
-                    client.consume(content);
+                    client.consume(n);
                     self.up = Wait::NONE;
                 }
                 // It may have answered before it closed.

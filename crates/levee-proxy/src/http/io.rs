@@ -1,8 +1,8 @@
 //! A client's socket. It counts what passes, and takes and gives storage as bytes come and go.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 
@@ -95,7 +95,7 @@ impl Stream {
         match self {
             Self::Plain(stream) => loop {
                 ready!(stream.poll_read_ready(cx))?;
-                let room = &mut sink.unread[..max.min(SINK_BYTES)];
+                let room = &mut sink.unread.spare_capacity_mut()[..max.min(SINK_BYTES)];
                 let dropped = stream.try_io(Interest::READABLE, || {
                     SockRef::from(&*stream).recv_with_flags(room, MSG_TRUNC)
                 });
@@ -120,6 +120,17 @@ impl Stream {
             Poll::Ready(Ok(ready)) => ready.is_read_closed(),
             Poll::Ready(Err(_)) => true,
             Poll::Pending => false,
+        }
+    }
+
+    /// In TLS, says that this is the end and no loss, as far as the kernel takes it at once. A plain socket says it by closing.
+    pub(crate) async fn say_bye(&mut self) {
+        if let Self::Tls(stream) = self {
+            poll_fn(|cx| {
+                let _ = Pin::new(&mut *stream).poll_shutdown(cx);
+                Poll::Ready(())
+            })
+            .await;
         }
     }
 
@@ -290,7 +301,7 @@ pub(crate) fn poll_write(
 /// Where bytes go that nobody wants; one a worker.
 pub(crate) struct Sink {
     /// The kernel does not write to it (`MSG_TRUNC`), so that it takes no memory.
-    unread: Vec<MaybeUninit<u8>>,
+    unread: Vec<u8>,
     /// What was in TLS has to be read.
     read: Vec<u8>,
 }
@@ -298,9 +309,16 @@ pub(crate) struct Sink {
 impl Default for Sink {
     fn default() -> Self {
         Self {
-            unread: vec![MaybeUninit::uninit(); SINK_BYTES],
+            unread: Vec::with_capacity(SINK_BYTES),
             read: vec![0; LARGE_BYTES],
         }
+    }
+}
+
+impl Sink {
+    /// Drops what has come, without waiting and without a copy.
+    pub(crate) fn drop_at_hand(&mut self, socket: &SockRef<'_>) -> io::Result<usize> {
+        socket.recv_with_flags(self.unread.spare_capacity_mut(), MSG_TRUNC)
     }
 }
 

@@ -18,9 +18,9 @@
 //!
 //! # Seams
 //!
-//! - [`exchange::Client`] is the side of one request that differs between HTTP/1.1 and HTTP/2: where its body comes from and
-//!   where its answer goes. [`exchange::run`] is generic over it.
-//! - [`connection::Link`] is what any code on a connection asks whether it must stop ([`connection::Link::poll_stop`]): a
+//! - `exchange::Client` is the side of one request that differs between HTTP/1.1 and HTTP/2: where its body comes from and
+//!   where its answer goes. `exchange::run` is generic over it.
+//! - `connection::Link` is what any code on a connection asks whether it must stop (`connection::Link::poll_stop`): a
 //!   deadline, an eviction, the end of the front. It is asked before each wait.
 //! - [`gate::Gate`] decides: [`Gate::connect`] when a connection is accepted, [`Gate::ask`] when a head has been read and
 //!   before any byte of a body is, [`Gate::pay`] for a payment.
@@ -34,6 +34,7 @@ mod connection;
 mod exchange;
 pub mod gate;
 mod h1;
+mod h2;
 mod io;
 pub mod pages;
 pub mod settings;
@@ -59,6 +60,7 @@ use self::settings::{HttpSettings, Listen};
 use self::snapshot::{Snapshot, Traffic};
 use self::tls::TlsError;
 use self::worker::{Active, Control, Shared, Start};
+use crate::recorder::{RecordError, RecordSettings};
 
 /// Connections that the kernel holds until they are accepted, for each worker.
 const BACKLOG: i32 = 4096;
@@ -91,8 +93,11 @@ pub enum StartError {
     #[error("a defence's configuration cannot be run")]
     Gate(#[from] GateError),
     /// The access log cannot be written.
-    #[error("the access log cannot be written")]
+    #[error(transparent)]
     AccessLog(#[from] AccessLogError),
+    /// A recording could not be begun.
+    #[error("cannot record")]
+    Record(#[from] RecordError),
 }
 
 /// Why new settings were not taken. The old ones go on.
@@ -109,7 +114,7 @@ pub enum ReloadError {
     #[error("a defence's configuration cannot be run")]
     Gate(#[from] GateError),
     /// The access log cannot be written.
-    #[error("the access log cannot be written")]
+    #[error(transparent)]
     AccessLog(#[from] AccessLogError),
     /// The front has stopped.
     #[error("the front has stopped")]
@@ -126,6 +131,7 @@ impl ReloadError {
             // 0 leaves the seed to the system, which has drawn one.
             ("seed", new.seed == 0 || old.seed == new.seed),
             ("record", old.record == new.record),
+            ("connections.record", table_record(old) == table_record(new)),
             (
                 "access_log",
                 old.access_log.is_some() == new.access_log.is_some(),
@@ -138,6 +144,10 @@ impl ReloadError {
             None => Ok(()),
         }
     }
+}
+
+fn table_record(settings: &HttpSettings) -> Option<&RecordSettings> {
+    settings.connections.as_ref()?.record.as_ref()
 }
 
 /// A front that runs.
@@ -205,7 +215,8 @@ pub async fn start(mut settings: HttpSettings) -> Result<Running, StartError> {
     }
     let workers = settings.workers.clamp(1, WORKERS_MAX);
     let tls = load_tls(&settings)?;
-    let gate = Gate::new(&settings, settings.seed, Recordings::default())?;
+    let recordings = Recordings::start(&settings, settings.seed)?;
+    let gate = Gate::new(&settings, settings.seed, recordings)?;
     let log = settings.access_log.as_ref().map(AccessLog::start);
     let log = log.transpose()?.map(Arc::new);
     let (listen, sockets) = bind_all(&settings.listen, workers)?;
@@ -291,6 +302,8 @@ impl Running {
         }
         settings.workers = self.workers;
         settings.seed = old.settings.seed;
+        // All that can fail comes before the first change.
+        Gate::check(&settings)?;
         let tls = load_tls(&settings)?;
         if let (Some(log), Some(access_log)) = (&self.log, &settings.access_log) {
             log.reload(access_log)?;
@@ -311,8 +324,9 @@ impl Running {
             // A worker that panicked has nothing to tell.
             traffic.add(&ended.await.unwrap_or_default());
         }
+        let snapshot = self.watch.with(traffic);
         self.gate.stop();
-        self.watch.with(traffic)
+        snapshot
     }
 }
 

@@ -160,12 +160,12 @@ mod tests {
             assert!(!calm.is_late(&cx));
         }
         timers.tick_at(125);
-        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+        assert_eq!(count.0.load(Ordering::Relaxed), 2);
         late.clear();
         timers.tick_at(1_000);
         assert!(!late.is_late(&cx));
         timers.wake_all();
-        assert_eq!(count.0.load(Ordering::Relaxed), 3);
+        assert_eq!(count.0.load(Ordering::Relaxed), 4);
     }
 
     #[test]

@@ -93,21 +93,30 @@ impl Browser {
                 return begun.elapsed();
             }
             let (url, source) = (self.url(), self.source());
-            assert!(begun.elapsed() < patience, "{title:?} did not come: {found:?} at {url}\n{source}");
+            assert!(
+                begun.elapsed() < patience,
+                "{title:?} did not come: {found:?} at {url}\n{source}"
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
     /// Clicks what this CSS selector finds first.
     pub(crate) fn click(&self, selector: &str) {
-        let found = self.command("/element", &json!({"using": "css selector", "value": selector}));
+        let found = self.command(
+            "/element",
+            &json!({"using": "css selector", "value": selector}),
+        );
         let element = found[ELEMENT].as_str().unwrap();
         self.command(&format!("/element/{element}/click"), &json!({}));
     }
 
     fn read(&self, path: &str) -> String {
         let path = format!("/session/{}{path}", self.session);
-        self.call("GET", &path, &Value::Null).as_str().unwrap_or_default().to_owned()
+        self.call("GET", &path, &Value::Null)
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     fn command(&self, path: &str, body: &Value) -> Value {
@@ -115,7 +124,11 @@ impl Browser {
     }
 
     fn call(&self, method: &str, path: &str, body: &Value) -> Value {
-        let body = if method == "GET" { String::new() } else { body.to_string() };
+        let body = if method == "GET" {
+            String::new()
+        } else {
+            body.to_string()
+        };
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         write!(
@@ -129,7 +142,8 @@ impl Browser {
         stream.read_to_end(&mut answer).unwrap();
         let answer = String::from_utf8_lossy(&answer);
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let mut value: Value = serde_json::from_str(body).unwrap_or_else(|_| panic!("{head}\n{body}"));
+        let mut value: Value =
+            serde_json::from_str(body).unwrap_or_else(|_| panic!("{head}\n{body}"));
         let value = value["value"].take();
         let error = value.get("error").and_then(Value::as_str);
         // A navigation that another one overtakes, as pages that load themselves anew do, is no failure.
@@ -143,10 +157,18 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         if !self.session.is_empty() && !std::thread::panicking() {
-            self.call("DELETE", &format!("/session/{}", self.session), &Value::Null);
+            self.call(
+                "DELETE",
+                &format!("/session/{}", self.session),
+                &Value::Null,
+            );
         } else if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
             // No second panic while the first is told.
-            let _ = write!(stream, "DELETE /session/{} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", self.session);
+            let _ = write!(
+                stream,
+                "DELETE /session/{} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n",
+                self.session
+            );
             let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
             let _ = stream.read_to_end(&mut Vec::new());
         }

@@ -91,7 +91,7 @@ async fn what_could_be_read_in_two_ways_is_refused() {
     assert_eq!(world.seen.requests(), [""; 0]);
     let traffic = world.front.snapshot().await.traffic;
     assert_eq!(traffic.bad_requests.values().sum::<u64>(), 23);
-    assert_eq!(traffic.replied[&400], 16);
+    assert_eq!(traffic.replied[&400], 15);
 }
 
 /// A chunk that is wrong is found when it comes; what the server has of the request by then is never completed.

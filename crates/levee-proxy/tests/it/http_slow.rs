@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use levee_proxy::http::settings::HttpSettings;
+use levee_policy::Span;
+use levee_policy::selective::{self, Kind, Strategy, phases_of_http};
+use levee_proxy::http::settings::{ConnectionSettings, HttpSettings};
 use levee_proxy::http::snapshot::Phase;
 
 use crate::http_world::{World, get, within};
@@ -182,4 +184,121 @@ async fn lingering_ends() {
     })
     .await;
     assert!(begun.elapsed() >= SHORT - Duration::from_millis(50));
+}
+
+fn table_of(capacity: u32) -> impl FnOnce(&mut HttpSettings) {
+    move |s| {
+        s.connections = Some(ConnectionSettings {
+            capacity,
+            defense: selective::Config {
+                strategy: Strategy::Uniform,
+                phases: phases_of_http(),
+                // Every newcomer has good chances: P1 = k / (k + PMod).
+                pmod_start: 0,
+                round: Span::from_millis(20),
+                ..selective::Config::default()
+            },
+            record: None,
+        });
+    }
+}
+
+/// A full table of slow clients, in three phases: honest ones still come in, and those who lose their place are told so where they
+/// can be.
+#[tokio::test]
+async fn slow_clients_lose_their_places_when_they_are_needed() {
+    let world = World::with(table_of(3)).await;
+    let mut slow = Vec::new();
+    for start in [
+        "GET / HTTP/1.1\r\nX: ",
+        "POST /never HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc",
+        "",
+    ] {
+        let mut wire = world.connect().await;
+        wire.send(start).await;
+        slow.push(wire);
+    }
+    within("the table", async {
+        while world.front.snapshot().await.gate.connections.unwrap().held < 3 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    // Nobody is dropped before a place is needed.
+    assert_eq!(
+        world
+            .front
+            .snapshot()
+            .await
+            .gate
+            .connections
+            .unwrap()
+            .stats
+            .p2_used,
+        0
+    );
+    let mut served = 0;
+    within("honest requests", async {
+        while served < 20 {
+            let mut wire = world.connect().await;
+            wire.send(get("/")).await;
+            served += u32::from(wire.response().await.is_some_and(|r| r.status == 200));
+        }
+    })
+    .await;
+    let evicted = world
+        .front
+        .snapshot()
+        .await
+        .gate
+        .connections
+        .unwrap()
+        .stats
+        .p2_used;
+    assert!(evicted >= 1, "somebody had to go");
+    // A head or a body that was begun is answered 408; who had said nothing is only closed.
+    let mut told = 0;
+    for wire in &mut slow {
+        let answer = tokio::time::timeout(Duration::from_millis(50), wire.response()).await;
+        if let Ok(Some(answer)) = answer {
+            assert_eq!(
+                (answer.status, answer.header("connection")),
+                (408, Some("close"))
+            );
+            told += 1;
+        }
+    }
+    assert!(told <= evicted);
+}
+
+/// Who finds no place is told so, whether it has spoken yet or not.
+#[tokio::test]
+async fn a_newcomer_that_is_not_let_in_is_told_when_to_come_again() {
+    let world = World::with(|s| {
+        s.connections = Some(ConnectionSettings {
+            capacity: 1,
+            defense: selective::Config {
+                phases: phases_of_http(),
+                ..selective::Config::of_kind(Kind::Refuse)
+            },
+            record: None,
+        });
+    })
+    .await;
+    let mut first = world.connect().await;
+    first.send(get("/")).await;
+    assert_eq!(first.answer().await.status, 200);
+    let mut second = world.connect().await;
+    let answer = second.answer().await;
+    assert_eq!(answer.status, 503);
+    assert!(answer.header("retry-after").is_some(), "{}", answer.head);
+    assert_eq!(second.rest().await, "");
+    // The place is free when the first has gone.
+    drop(first);
+    within("a place", async {
+        while world.get("/").await.status != 200 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }

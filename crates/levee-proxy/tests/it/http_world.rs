@@ -108,6 +108,32 @@ async fn serve(wire: &mut Wire, seen: &Seen) -> Option<()> {
             wire.put(head.as_bytes()).await?;
             wire.put(&body).await?;
         }
+        "/page" => {
+            let body = "<!doctype html><title>the content</title>ok";
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Security-Policy: default-src 'none'\r\nContent-Length: {length}\r\n\r\n{body}"
+            );
+            wire.put(head.as_bytes()).await?;
+        }
+        "/form" => {
+            let body = "<!doctype html><title>a form</title><form method=post action=/submit><textarea name=text></textarea><button>send</button></form>\
+                        <script>document.querySelector('textarea').value = 'long '.repeat(40000)</script>";
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n{body}"
+            );
+            wire.put(head.as_bytes()).await?;
+        }
+        "/submit" => {
+            let got = wire.body(&head).await?.len();
+            let body = format!("<!doctype html><title>got {got}</title>");
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n{body}"
+            );
+            wire.put(head.as_bytes()).await?;
+        }
         "/length" => {
             let body = wire.body(&head).await?.len().to_string();
             let head = format!(

@@ -146,18 +146,12 @@ impl Args {
 
 /// What the model says to the runs that were made for real: run `i` of both has the same callers or clients, at the same times, with
 /// the same wishes. Only the defence's own draws differ.
-fn same_runs(
-    scenario: &Scenario,
-    how: &How,
-    counts: &[usize],
-) -> Result<Vec<Vec<Estimate>>> {
+fn same_runs(scenario: &Scenario, how: &How, counts: &[usize]) -> Result<Vec<Vec<Estimate>>> {
     let mut same = vec![Vec::new(); scenario.points.len()];
     // One number of runs for all, unless someone stopped it.
     let numbers: BTreeSet<usize> = counts.iter().copied().collect();
     for runs in numbers.into_iter().filter(|runs| *runs > 0) {
-        let places: Vec<usize> = (0..counts.len())
-            .filter(|i| counts[*i] == runs)
-            .collect();
+        let places: Vec<usize> = (0..counts.len()).filter(|i| counts[*i] == runs).collect();
         let mut part = scenario.clone();
         part.points = places.iter().map(|i| scenario.points[*i].clone()).collect();
         let settings = Settings {

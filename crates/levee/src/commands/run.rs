@@ -1,23 +1,22 @@
 //! `levee run CONFIG`: the live fronts and the admin page, until a signal.
 //!
-//! Each front has a thread and a runtime of its own, so that a scrape, a reload or another front never delays a message.
-//! This thread has the admin page and the signals.
+//! Each SIP front has a thread and a runtime of its own, and each HTTP front has several, so that a scrape, a reload or another
+//! front never delays a message. This thread has the admin page and the signals.
+
+mod front;
 
 use std::path::PathBuf;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use levee_proxy::admin::{self, Admin};
 use levee_proxy::config::LiveConfig;
 use levee_proxy::front::Numbers;
-use levee_proxy::sip::settings::SipSettings;
-use levee_proxy::sip::{self, Running, Snapshot, Watch};
 use serde::Serialize;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::oneshot;
 
+use self::front::{Front, Settings, Watch};
 use crate::cli::Global;
 use crate::exit::Answer;
 use crate::logging::{self, Level};
@@ -70,7 +69,7 @@ async fn serve(args: &Args, config: LiveConfig, level: &Level) -> Result<Vec<Num
         tokio::select! {
             () = stop.asked() => break,
             _ = hangup.recv() => match live.reload(args, level).await {
-                Ok(()) => tracing::info!(config = %args.config.display(), "reloaded; every call goes on"),
+                Ok(()) => tracing::info!(config = %args.config.display(), "reloaded; what is held goes on"),
                 Err(error) => tracing::error!("the old configuration goes on: {error:#}"),
             },
         }
@@ -78,12 +77,12 @@ async fn serve(args: &Args, config: LiveConfig, level: &Level) -> Result<Vec<Num
     let drain = live.config.drain;
     tracing::info!(
         ?drain,
-        "stopping: new calls get 503, held calls go on; a second signal stops at once"
+        "stopping: new calls and requests get 503, what is held goes on; a second signal stops at once"
     );
     tokio::select! {
         snapshots = live.stop(drain) => Ok(snapshots),
         () = stop.asked() => {
-            tracing::warn!("stopped at once: held calls go on without Levee");
+            tracing::warn!("stopped at once: held calls go on without Levee, requests in hand are cut off");
             Ok(Vec::new())
         }
     }
@@ -99,20 +98,22 @@ struct Live {
 
 impl Live {
     async fn start(mut config: LiveConfig) -> Result<Self> {
-        let mut fronts: Vec<Front> = Vec::new();
-        for settings in &mut config.sip {
-            if settings.seed == 0 {
-                settings.seed =
-                    getrandom::u64().map_err(|error| anyhow!("no random seed: {error}"))?;
+        let seeds = config.sip.iter_mut().map(|front| &mut front.seed);
+        for seed in seeds.chain(config.http.iter_mut().map(|front| &mut front.seed)) {
+            if *seed == 0 {
+                *seed = getrandom::u64().map_err(|error| anyhow!("no random seed: {error}"))?;
             }
-            // The fronts that run already stop with their threads when an error leaves this function.
-            fronts.push(Front::start(settings.clone()).await?);
         }
-        let watches: Vec<Watch> = fronts.iter().map(|front| front.running.watch()).collect();
+        let mut fronts: Vec<Front> = Vec::new();
+        for settings in Settings::of(&config) {
+            // The fronts that run already stop with their threads when an error leaves this function.
+            fronts.push(Front::start(settings).await?);
+        }
+        let watches: Vec<Watch> = fronts.iter().map(Front::watch).collect();
         let admin = match &config.admin {
             None => None,
             Some(settings) => {
-                let admin = admin::start(settings, move || snapshots(watches.clone())).await?;
+                let admin = admin::start(settings, move || numbers(watches.clone())).await?;
                 tracing::info!(listen = %admin.addr(), "the admin page listens");
                 Some(admin)
             }
@@ -133,13 +134,6 @@ impl Live {
         for warning in new.warnings() {
             tracing::warn!("{warning}");
         }
-        let names = |config: &LiveConfig| {
-            config
-                .sip
-                .iter()
-                .map(|front| front.name.clone())
-                .collect::<Vec<_>>()
-        };
         if names(&new) != names(&self.config) {
             return Err(anyhow!(
                 "a front cannot be added, taken out or renamed while Levee runs: restart it"
@@ -150,18 +144,12 @@ impl Live {
                 "`admin` and `log.format` cannot change while Levee runs: restart it"
             ));
         }
-        for (new, old) in new.sip.iter_mut().zip(&self.config.sip) {
-            if new.seed == 0 {
-                new.seed = old.seed;
-            }
-        }
-        for (at, front) in self.fronts.iter().enumerate() {
-            let Some(settings) = new.sip.get(at) else {
-                continue;
-            };
-            if let Err(error) = front.running.reload(settings.clone()).await {
+        keep_seeds(&mut new, &self.config);
+        for (at, (front, settings)) in self.fronts.iter().zip(Settings::of(&new)).enumerate() {
+            let name = settings.name().to_owned();
+            if let Err(error) = front.reload(settings).await {
                 self.take_back(at).await;
-                return Err(error).with_context(|| format!("front `{}`", settings.name));
+                return Err(error).with_context(|| format!("front `{name}`"));
             }
         }
         level.change(new.log)?;
@@ -171,9 +159,11 @@ impl Live {
 
     /// Gives the fronts before `at` their old settings again.
     async fn take_back(&self, at: usize) {
-        for (front, old) in self.fronts.iter().zip(&self.config.sip).take(at) {
-            if let Err(error) = front.running.reload(old.clone()).await {
-                tracing::error!(front = old.name, %error, "the old settings cannot be taken back");
+        let old = self.fronts.iter().zip(Settings::of(&self.config));
+        for (front, old) in old.take(at) {
+            let name = old.name().to_owned();
+            if let Err(error) = front.reload(old).await {
+                tracing::error!(front = name, %error, "the old settings cannot be taken back");
             }
         }
     }
@@ -185,81 +175,51 @@ impl Live {
             .into_iter()
             .map(|front| tokio::spawn(front.stop(drain)))
             .collect();
-        let mut snapshots = Vec::new();
+        let mut all = Vec::new();
         for stop in stops {
             // A front that panicked has no numbers left to give.
-            if let Ok(snapshot) = stop.await {
-                tracing::info!(
-                    front = snapshot.name,
-                    calls_left = snapshot.held(),
-                    "stopped"
-                );
-                snapshots.push(snapshot.into());
+            if let Ok(numbers) = stop.await {
+                match &numbers {
+                    Numbers::Sip(sip) => {
+                        tracing::info!(front = sip.name, calls_left = sip.held(), "stopped");
+                    }
+                    Numbers::Http(http) => tracing::info!(
+                        front = http.name,
+                        connections_left = http.traffic.connections.sum(),
+                        "stopped"
+                    ),
+                }
+                all.push(numbers);
             }
         }
-        snapshots
+        all
+    }
+}
+
+/// Kind and name of each front.
+fn names(config: &LiveConfig) -> Vec<(&'static str, String)> {
+    let names = |settings: Settings| (settings.kind(), settings.name().to_owned());
+    Settings::of(config).map(names).collect()
+}
+
+/// A front that leaves its seed to the system goes on with the one that was drawn.
+fn keep_seeds(new: &mut LiveConfig, old: &LiveConfig) {
+    let sip = new.sip.iter_mut().map(|front| &mut front.seed);
+    let sip = sip.zip(old.sip.iter().map(|front| front.seed));
+    let http = new.http.iter_mut().map(|front| &mut front.seed);
+    let http = http.zip(old.http.iter().map(|front| front.seed));
+    for (new, old) in sip.chain(http) {
+        if *new == 0 {
+            *new = old;
+        }
     }
 }
 
 /// Of the fronts that run.
-async fn snapshots(watches: Vec<Watch>) -> Vec<Numbers> {
-    let mut snapshots = Vec::new();
+async fn numbers(watches: Vec<Watch>) -> Vec<Numbers> {
+    let mut all = Vec::new();
     for watch in watches {
-        snapshots.extend(watch.snapshot().await.map(Numbers::from));
+        all.extend(watch.numbers().await);
     }
-    snapshots
-}
-
-/// A front on a thread of its own.
-struct Front {
-    running: Running,
-    /// The thread's runtime runs until this is dropped.
-    quit: oneshot::Sender<()>,
-    thread: JoinHandle<()>,
-}
-
-impl Front {
-    async fn start(settings: SipSettings) -> Result<Self> {
-        let name = settings.name.clone();
-        let (quit, quitted) = oneshot::channel::<()>();
-        let (started, start) = oneshot::channel();
-        let own = runtime()?;
-        let work = move || {
-            own.block_on(async move {
-                let running = sip::start(settings).await;
-                let runs = running.is_ok();
-                if started.send(running).is_ok() && runs {
-                    // Nothing is ever sent: it ends when the other side is dropped.
-                    let _ = quitted.await;
-                }
-            });
-        };
-        let thread = std::thread::Builder::new()
-            .name(format!("levee-{name}"))
-            .spawn(work)
-            .context("cannot start a thread")?;
-        let running = start
-            .await
-            .context("the front's thread ended")?
-            .with_context(|| format!("front `{name}`"))?;
-        for listen in running.addrs() {
-            tracing::info!(front = name, %listen, "listens");
-        }
-        for listen in running.inside_addrs() {
-            tracing::info!(front = name, inside = %listen, "listens");
-        }
-        Ok(Front {
-            running,
-            quit,
-            thread,
-        })
-    }
-
-    async fn stop(self, drain: Duration) -> Snapshot {
-        let snapshot = self.running.stop(drain).await;
-        drop(self.quit);
-        // It only has to drop its runtime.
-        let _ = self.thread.join();
-        snapshot
-    }
+    all
 }

@@ -9,6 +9,8 @@ mod help;
 mod lab;
 mod replay;
 mod run;
+mod run_http;
+mod running;
 mod tune;
 
 use std::path::{Path, PathBuf};

@@ -1,27 +1,24 @@
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpStream, UdpSocket};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::io::{BufRead as _, BufReader};
+use std::net::UdpSocket;
+use std::process::{Child, Stdio};
 
 use super::levee;
+use super::running::{PATIENCE, Running};
 
-/// How long anything may take before the test gives up; a failure, never a measure.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A running `levee run --json`.
+/// A running front and the server that it protects.
 struct Run {
-    child: Child,
-    /// JSON log lines.
-    logs: Receiver<serde_json::Value>,
-    config: PathBuf,
+    running: Running,
     front: String,
-    admin: String,
-    /// The protected server.
     server: UdpSocket,
-    _folder: tempfile::TempDir,
+}
+
+impl std::ops::Deref for Run {
+    type Target = Running;
+
+    fn deref(&self) -> &Running {
+        &self.running
+    }
 }
 
 fn config(server: &UdpSocket, capacity: u32, drain: &str) -> String {
@@ -45,104 +42,15 @@ drop_factor.mean_call = "2m"
 
 impl Run {
     fn start(drain: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("levee.toml");
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         server.set_read_timeout(Some(PATIENCE)).unwrap();
-        let (sender, logs) = channel();
-        let mut run = Run {
-            child: Command::new("true").spawn().unwrap(),
-            logs,
-            config: path,
-            front: String::new(),
-            admin: String::new(),
+        let running = Running::start(&config(&server, 24, drain), 1, |_| ());
+        let front = running.listens[0].strip_prefix("udp:").unwrap().to_owned();
+        Run {
+            running,
+            front,
             server,
-            _folder: folder,
-        };
-        run.child.wait().unwrap();
-        run.write(&config(&run.server, 24, drain));
-        run.child = levee()
-            .args(["run", "--json"])
-            .arg(&run.config)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stderr = BufReader::new(run.child.stderr.take().unwrap());
-        std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                let json = serde_json::from_str(&line).unwrap_or(serde_json::Value::String(line));
-                if sender.send(json).is_err() {
-                    return;
-                }
-            }
-        });
-        run.front = run.log("listens")["listen"]
-            .as_str()
-            .unwrap()
-            .strip_prefix("udp:")
-            .unwrap()
-            .to_owned();
-        run.admin = run.log("the admin page listens")["listen"]
-            .as_str()
-            .unwrap()
-            .to_owned();
-        run
-    }
-
-    fn write(&self, text: &str) {
-        let folder = self.config.parent().unwrap().display().to_string();
-        fs::write(&self.config, text.replace("{folder}", &folder)).unwrap();
-    }
-
-    /// Waits for a line with this in its message.
-    #[track_caller]
-    fn log(&self, says: &str) -> serde_json::Value {
-        let mut seen = Vec::new();
-        loop {
-            match self.logs.recv_timeout(PATIENCE) {
-                Ok(line)
-                    if line["message"]
-                        .as_str()
-                        .is_some_and(|message| message.contains(says)) =>
-                {
-                    return line;
-                }
-                Ok(line) => seen.push(line),
-                Err(error) => panic!("no line says {says:?} ({error}): {seen:#?}"),
-            }
         }
-    }
-
-    fn signal(&self, name: &str) {
-        let sent = Command::new("kill")
-            .args([name, &self.child.id().to_string()])
-            .status()
-            .unwrap();
-        assert!(sent.success());
-    }
-
-    fn get(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(&self.admin).unwrap();
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    }
-
-    #[track_caller]
-    fn metric(&self, series: &str) -> f64 {
-        let text = self.get("/metrics");
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("no {series} in {text}"))
-            .parse()
-            .unwrap()
     }
 
     /// Sends an INVITE through the front and waits until the server has it.
@@ -164,26 +72,6 @@ impl Run {
         let arrived = String::from_utf8_lossy(&buffer[..bytes]).into_owned();
         assert!(arrived.starts_with("INVITE sip:bob@"), "{arrived}");
         caller
-    }
-
-    /// Waits for the end; exit status and the document on standard output.
-    fn end(mut self) -> (Option<i32>, String) {
-        let mut out = String::new();
-        self.child
-            .stdout
-            .take()
-            .unwrap()
-            .read_to_string(&mut out)
-            .unwrap();
-        (self.child.wait().unwrap().code(), out)
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        // Only after a failed assertion is it still there.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -208,7 +96,7 @@ fn a_front_serves_calls_and_metrics_and_stops_when_told() {
     run.signal("-TERM");
     run.log("stopped");
     let replayed = super::finished(levee().arg("replay").arg(&recording));
-    let (status, out) = run.end();
+    let (status, out) = run.running.end();
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(status, Some(0));
     assert_eq!(
@@ -236,7 +124,7 @@ fn a_stop_waits_for_held_calls_until_a_second_signal() {
     );
     run.signal("-INT");
     run.log("stopped at once");
-    assert_eq!(run.end().0, Some(0));
+    assert_eq!(run.running.end().0, Some(0));
 }
 
 #[test]
@@ -279,7 +167,7 @@ fn a_reload_takes_a_good_file_and_refuses_a_bad_one() {
         1.0
     );
     run.signal("-TERM");
-    assert_eq!(run.end().0, Some(0));
+    assert_eq!(run.running.end().0, Some(0));
 }
 
 #[test]

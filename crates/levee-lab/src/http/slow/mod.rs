@@ -12,6 +12,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use levee_policy::Span;
+use levee_policy::selective::Stats;
+use levee_proxy::http::settings::ConnectionSettings;
+use levee_proxy::http::snapshot::Snapshot;
 use levee_sim::model::http::{AttackKind, Deadline, Setup};
 use levee_sim::scenario;
 use levee_sim::schedule::{Arrival, Kind};
@@ -20,16 +23,19 @@ pub use self::clients::{ClientsResult, Tally};
 use self::server::Server;
 pub use self::server::ServerResult;
 use super::clients::{name, source, span};
+use super::front::{self, Front};
 use super::worker::Worker;
 use crate::runner::Lane;
 
 /// What a lane came to.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct LaneResult {
     /// The clients' side.
     pub clients: ClientsResult,
     /// The server's side.
     pub server: ServerResult,
+    /// The front's counters; none without one.
+    pub front: Option<Snapshot>,
 }
 
 impl LaneResult {
@@ -37,13 +43,17 @@ impl LaneResult {
     /// none. A front takes all connections at once, and holds those that are open.
     #[must_use]
     pub fn attackers_held(&self) -> f64 {
-        self.server.attackers_mean
+        match self.front {
+            Some(_) => self.clients.attackers_mean,
+            None => self.server.attackers_mean,
+        }
     }
 
-    /// Places that were taken on average.
+    /// What the front's table of connections counted; none without one.
     #[must_use]
-    pub fn busy_mean(&self) -> f64 {
-        self.server.busy_mean
+    pub fn seven(&self) -> Option<&Stats> {
+        let table = self.front.as_ref()?.gate.connections.as_ref();
+        table.map(|table| &table.stats)
     }
 }
 
@@ -102,6 +112,7 @@ impl Asked {
 #[derive(Debug)]
 pub struct RunningLane {
     clients: Worker<ClientsResult>,
+    front: Option<Front>,
     server: Server,
 }
 
@@ -115,8 +126,23 @@ impl RunningLane {
         let asked = Arc::new(Asked::new(setup, &arrivals));
         let epoch = Instant::now();
         let server = Server::start(setup, &asked, epoch)?;
-        let clients = clients::start(setup, arrivals, &asked, server.addr(), epoch)?;
-        Ok(Self { clients, server })
+        let front = setup.defense.as_ref().map(|defense| {
+            let mut settings = front::settings(server.addr(), setup.plan.seed);
+            settings.connections = Some(ConnectionSettings {
+                capacity: setup.capacity,
+                defense: defense.clone(),
+                record: None,
+            });
+            Front::start(settings)
+        });
+        let front = front.transpose()?;
+        let target = front.as_ref().map_or(server.addr(), Front::addr);
+        let clients = clients::start(setup, arrivals, &asked, target, epoch)?;
+        Ok(Self {
+            clients,
+            front,
+            server,
+        })
     }
 
     /// Whether the run is over.
@@ -131,8 +157,13 @@ impl RunningLane {
     /// When a part had to give up because of its sockets.
     pub fn finish(self) -> io::Result<LaneResult> {
         let clients = self.clients.stop()?;
+        let front = self.front.map(Front::stop).transpose()?;
         let server = self.server.stop()?;
-        Ok(LaneResult { clients, server })
+        Ok(LaneResult {
+            clients,
+            server,
+            front,
+        })
     }
 }
 

@@ -180,6 +180,10 @@ impl Connections {
         })
     }
 
+    pub(super) fn finish_recording(&mut self) {
+        self.driven.finish_recording();
+    }
+
     pub(super) fn recording_lost(&self) -> u64 {
         self.driven.recording_lost()
     }

@@ -91,6 +91,13 @@ impl<M: Recorded> Driven<M> {
         Some(output)
     }
 
+    /// Writes the recording to its end; it does not begin again.
+    pub(super) fn finish_recording(&mut self) {
+        if let Some(recorder) = self.recorder.take() {
+            recorder.finish();
+        }
+    }
+
     /// Inputs and outputs that no recording holds.
     pub(super) fn recording_lost(&self) -> u64 {
         let status = self.recorder.as_ref().map(Recorder::status);

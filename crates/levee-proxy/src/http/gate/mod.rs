@@ -399,9 +399,15 @@ impl Gate {
         }
     }
 
-    /// Lets [`Self::run`] end.
+    /// Lets [`Self::run`] end, and writes the recordings to their end.
     pub fn stop(&self) {
         self.rearm.notify_one();
+        if let Some(requests) = self.requests().as_mut() {
+            requests.finish_recording();
+        }
+        if let Some(connections) = self.connections().as_mut() {
+            connections.finish_recording();
+        }
     }
 
     fn due(&self) {

@@ -413,6 +413,8 @@ impl Requests {
 
     /// The client of a contender is gone.
     pub(super) fn leave(&mut self, now: Time, key: u64, generation: u32) {
+        // It may have won at this very moment: the machine does what is due before it hears of the leaving.
+        self.due(now);
         let is_it = |contender: &Contender| contender.generation == generation;
         if !self.contenders.get(&key).is_some_and(is_it) {
             return;
@@ -741,6 +743,10 @@ impl Requests {
         for early in self.early.values() {
             early.notify_waiters();
         }
+    }
+
+    pub(super) fn finish_recording(&mut self) {
+        self.driven.finish_recording();
     }
 
     pub(super) fn recording_lost(&self) -> u64 {

@@ -30,6 +30,11 @@ impl Answer {
         Self::new(bad.status, bad.reason)
     }
 
+    /// Fields beside those that every answer has.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.fields.iter().map(|(name, value)| (*name, &**value))
+    }
+
     /// Writes it as one message.
     pub(crate) fn write(&self, out: &mut Vec<u8>, keep: Keep, bodiless: bool, date: &[u8; 29]) {
         out.extend_from_slice(b"HTTP/1.1 ");

@@ -13,6 +13,9 @@ use crate::http::buffer::{LARGE_BYTES, SMALL_BYTES};
 use crate::http::connection::{Broken, Connection, Link};
 use crate::http::exchange::{Client, Content, Failure};
 
+/// Bytes of answers to requests that were sent ahead, which wait for each other.
+const GATHER_BYTES_MAX: usize = 16 << 10;
+
 /// A client's connection and the request that it is at.
 #[derive(Debug)]
 pub(crate) struct Http1 {
@@ -48,9 +51,34 @@ impl Http1 {
         self.keep = keep;
         self.body = body;
         self.at_hand = 0;
-        self.out.begin(false);
+        // Answers to requests before it may still be here.
+        if self.out.is_written() {
+            self.out.begin(false);
+        }
         self.begun = false;
         self.sent = 0;
+    }
+
+    /// Whether an answer may wait for the next one, so that both go in one piece: the client has sent a request ahead.
+    pub(crate) fn may_gather(&self) -> bool {
+        !self.connection.input.is_empty() && self.out.pending() < GATHER_BYTES_MAX
+    }
+
+    /// Whether answers wait here.
+    pub(crate) fn has_gathered(&self) -> bool {
+        !self.out.is_written()
+    }
+
+    /// Writes what waits here, and then reads more.
+    pub(crate) fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        size: usize,
+    ) -> Poll<Result<usize, Broken>> {
+        if self.has_gathered() {
+            ready!(self.poll_flush(cx))?;
+        }
+        self.connection.poll_fill(cx, size)
     }
 
     /// Whether the answer's head has been made.
@@ -232,9 +260,8 @@ impl Client for Http1 {
 
     fn poll_send(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, Broken>> {
         loop {
-            let (first, second) = self.out.pieces(data);
-            let n = ready!(self.connection.poll_write(cx, first, second))?;
-            let content = self.out.wrote(n);
+            let (out, connection) = (&mut self.out, &mut self.connection);
+            let content = ready!(out.poll_write(data, |a, b| connection.poll_write(cx, a, b)))?;
             if content > 0 {
                 self.sent += content as u64;
                 return Poll::Ready(Ok(content));
@@ -244,14 +271,11 @@ impl Client for Http1 {
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
         while !self.out.is_written() {
-            let (first, _) = self.out.pieces(&[]);
-            let n = ready!(self.connection.poll_write(cx, first, &[]))?;
-            self.out.wrote(n);
+            let (out, connection) = (&mut self.out, &mut self.connection);
+            ready!(out.poll_write(&[], |a, b| connection.poll_write(cx, a, b)))?;
         }
-        match self.connection.stream.poll_flush(cx) {
-            Poll::Ready(flushed) => Poll::Ready(flushed.map_err(|_| Broken::Closed)),
-            Poll::Pending => Poll::Pending,
-        }
+        let flushed = ready!(self.connection.stream.poll_flush(cx));
+        Poll::Ready(flushed.map_err(|_| Broken::Closed))
     }
 
     fn end(&mut self, trailers: &[u8]) {

@@ -51,9 +51,8 @@ impl Loop {
             link.timer.set(timeout);
             link.be(Phase::Body);
             let client = &mut self.client;
-            let closed = &mut meter;
             let took = poll_fn(|cx| {
-                if closed.is_closed() || pin!(closed.closed()).poll(cx).is_ready() {
+                if meter.poll_closed(cx).is_ready() {
                     return Poll::Ready(Ok(None));
                 }
                 client.poll_payment(cx)
@@ -62,20 +61,18 @@ impl Loop {
                 return Ok(meter);
             };
             if let Some(pause) = meter.paid(n) {
-                self.rest(&mut meter, pause)
-                    .await
-                    .map_err(Failure::Client)?;
+                self.rest(&meter, pause).await.map_err(Failure::Client)?;
             }
         }
     }
 
     /// Reads nothing for a while: payment comes faster than it may.
-    async fn rest(&mut self, meter: &mut PayMeter, pause: Duration) -> Result<(), Broken> {
+    async fn rest(&mut self, meter: &PayMeter, pause: Duration) -> Result<(), Broken> {
         let link = &self.client.connection.link;
         link.timer.set(pause);
         link.be(Phase::Waiting);
         poll_fn(|cx| {
-            if pin!(meter.closed()).poll(cx).is_ready() {
+            if meter.poll_closed(cx).is_ready() {
                 return Poll::Ready(Ok(()));
             }
             match link.poll_stop(cx) {

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
 
-use levee_http::Version;
 use levee_http::request::Request;
 
 use crate::http::access_log::{Decision, Line};
@@ -108,7 +107,7 @@ impl Story {
         &mut self,
         worker: &Worker,
         link: &Link,
-        version: Version,
+        version: &'static str,
         bytes_in: u64,
         bytes_out: u64,
     ) {
@@ -122,10 +121,7 @@ impl Story {
             client: self.client.unwrap_or(link.peer.ip()),
             method: self.part(0),
             target: self.part(1),
-            version: match version {
-                Version::Http10 => "HTTP/1.0",
-                Version::Http11 => "HTTP/1.1",
-            },
+            version,
             host: self.part(2),
             referer: self.part(3),
             user_agent: self.part(4),
