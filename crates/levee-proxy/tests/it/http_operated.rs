@@ -18,20 +18,20 @@ use tokio_rustls::TlsConnector;
 use crate::http_world::{World, get, header, within};
 
 /// Writes a new certificate for `a.example` and its key.
-fn certificate(files: &CertificateFiles) {
+pub(crate) fn certificate(files: &CertificateFiles) {
     let made = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
     std::fs::write(&files.certificate, made.cert.pem()).unwrap();
     std::fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
 }
 
-fn files(folder: &Path) -> CertificateFiles {
+pub(crate) fn files(folder: &Path) -> CertificateFiles {
     CertificateFiles {
         certificate: folder.join("cert.pem"),
         key: folder.join("key.pem"),
     }
 }
 
-async fn with_tls(files: &CertificateFiles) -> World {
+pub(crate) async fn with_tls(files: &CertificateFiles) -> World {
     let certificates = vec![files.clone()];
     World::with(|settings| {
         settings.listen = vec![Listen::tls("127.0.0.1:0".parse().unwrap())];

@@ -6,6 +6,8 @@ mod browser;
 mod calls;
 mod eviction;
 mod hostile;
+mod http2;
+mod http2_wire;
 mod http_exchange;
 mod http_gate;
 mod http_heads;
