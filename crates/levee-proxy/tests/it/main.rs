@@ -8,6 +8,8 @@ mod eviction;
 mod hostile;
 mod http_exchange;
 mod http_gate;
+mod http_gate_browser;
+mod http_gate_seven;
 mod http_heads;
 mod http_slow;
 mod http_world;
