@@ -199,7 +199,7 @@ impl Connections {
             pmod: machine.pmod(),
             would_refuse: self.would_refuse,
             would_evict: self.would_evict,
-            stats: machine.stats().clone(),
+            stats: *machine.stats(),
         }
     }
 }
@@ -346,19 +346,23 @@ impl Place {
 
     /// Waits until the connection may be served: at once, unless a victim has still to leave.
     pub async fn ready(&self) {
-        if let Some((_, _, cell)) = &self.table {
-            poll_fn(|cx| cell.standing.poll(cx, |standing| standing != HELD)).await;
+        poll_fn(|cx| self.poll_ready(cx)).await;
+    }
+
+    /// Polls [`Self::ready`].
+    pub fn poll_ready(&self, cx: &std::task::Context<'_>) -> std::task::Poll<()> {
+        match &self.table {
+            Some((_, _, cell)) => cell
+                .standing
+                .poll(cx, |standing| standing != HELD)
+                .map(drop),
+            None => std::task::Poll::Ready(()),
         }
     }
 
     /// Waits until the connection is to be closed for another.
     pub async fn evicted(&self) {
-        match &self.table {
-            Some((_, _, cell)) => {
-                poll_fn(|cx| cell.standing.poll(cx, |standing| standing == EVICTED)).await;
-            }
-            None => std::future::pending().await,
-        }
+        poll_fn(|cx| self.poll_evicted(cx)).await;
     }
 
     /// Whether the connection is to be closed for another.
