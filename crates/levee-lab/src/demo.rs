@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::lane::RunningLane;
 use crate::outcome::Sample;
 use crate::report::Report;
-use crate::runner::{self, Lane, LabError};
+use crate::runner::{self, LabError, Lane};
 use levee_sim::scenario::{Point, Scenario};
 
 /// The scenario that the demo runs, as a file would say it.

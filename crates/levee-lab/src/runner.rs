@@ -253,12 +253,18 @@ pub fn report(command: &'static str, scenario: &Scenario, runs: &Runs) -> AnyRep
         Results::Sip(results) => {
             AnyReport::Sip(sip_report(command, scenario, results, interrupted))
         }
-        Results::Thinner(results) => {
-            AnyReport::Thinner(http::report::report(command, scenario, results, interrupted))
-        }
-        Results::Slow(results) => {
-            AnyReport::Slow(http::slow_report::report(command, scenario, results, interrupted))
-        }
+        Results::Thinner(results) => AnyReport::Thinner(http::report::report(
+            command,
+            scenario,
+            results,
+            interrupted,
+        )),
+        Results::Slow(results) => AnyReport::Slow(http::slow_report::report(
+            command,
+            scenario,
+            results,
+            interrupted,
+        )),
     }
 }
 

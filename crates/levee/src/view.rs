@@ -420,7 +420,10 @@ mod tests {
         lane.now.attacker.served = 999;
         assert_eq!(
             share_bar(&lane),
-            format!("█{} auction      good clients: 0% of what is served; 1 served, 7 denied", "▒".repeat(23))
+            format!(
+                "█{} auction      good clients: 0% of what is served; 1 served, 7 denied",
+                "▒".repeat(23)
+            )
         );
         lane.now.attacker.served = 1;
         assert!(share_bar(&lane).starts_with(&format!("{}{} ", "█".repeat(12), "▒".repeat(12))));

@@ -105,7 +105,13 @@ impl World {
         let all = setup.honest.clients + setup.attack.clients;
         let client = |kind, group: Group, number| {
             let from = source(setup.seed, number, all);
-            Rc::new(Client::new(kind, group, target, from, (epoch, span(setup.warmup))))
+            Rc::new(Client::new(
+                kind,
+                group,
+                target,
+                from,
+                (epoch, span(setup.warmup)),
+            ))
         };
         let honest = (0..setup.honest.clients).map(|n| client(Kind::Honest, setup.honest, n));
         let bad = setup.honest.clients..all;

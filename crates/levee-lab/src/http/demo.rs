@@ -10,7 +10,7 @@ use super::lane::RunningLane;
 use super::record::Sample;
 use super::report::{self, LaneReport};
 use crate::report::Report;
-use crate::runner::{Lane, LabError};
+use crate::runner::{LabError, Lane};
 
 /// The scenario that the demo runs, as a file would say it.
 pub const SCENARIO: &str = include_str!("../../../../scenarios/demo-http.toml");

@@ -161,7 +161,9 @@ impl Exchange<'_> {
     }
 
     fn channel(&self, bytes: usize) {
-        self.costs.channel.set(self.costs.channel.get() + bytes as u64);
+        self.costs
+            .channel
+            .set(self.costs.channel.get() + bytes as u64);
         self.client.note(|counts| counts.channel += bytes as u64);
     }
 

@@ -126,7 +126,11 @@ fn shares(out: &mut String, demo: &DemoResult) {
     for lane in &demo.report.lanes {
         let name = escape(&title(&lane.name));
         let good = lane.good_share.unwrap_or_default() * 100.0;
-        let bad = if lane.good_share.is_some() { 100.0 - good } else { 0.0 };
+        let bad = if lane.good_share.is_some() {
+            100.0 - good
+        } else {
+            0.0
+        };
         write!(
             out,
             "<div>{name}<div class=\"bar\" role=\"img\" aria-label=\"{name}: {good:.0}% good, {bad:.0}% bad\">"
@@ -134,7 +138,11 @@ fn shares(out: &mut String, demo: &DemoResult) {
         .ok();
         for (colour, share) in [("--honest", good), ("--attacker", bad)] {
             // A narrow part has no room for its number; the table has it.
-            let label = if share >= 6.0 { format!("{share:.0}%") } else { String::new() };
+            let label = if share >= 6.0 {
+                format!("{share:.0}%")
+            } else {
+                String::new()
+            };
             write!(
                 out,
                 "<span style=\"width:{share:.2}%;background:var({colour});color:var(--card)\">{label}</span>"

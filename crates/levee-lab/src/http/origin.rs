@@ -29,7 +29,8 @@ const CONNECTIONS_MAX: usize = 8_192;
 /// Bytes that may come while a request is answered.
 const AHEAD_MAX: usize = 64 << 10;
 /// Bytes of the answer's body (our choice: the smallest that still looks like a page).
-const BODY: &[u8] = b"<!DOCTYPE html><title>served</title><p>This is the page that the client asked for.</p>\n";
+const BODY: &[u8] =
+    b"<!DOCTYPE html><title>served</title><p>This is the page that the client asked for.</p>\n";
 
 /// Who asks, by the name of the request: what the lab knows, and nobody can read from the request.
 pub(crate) type Kinds = HashMap<u64, Kind>;
@@ -288,7 +289,11 @@ async fn answer(
 
 async fn respond(stream: &mut TcpStream, request: &Request, status: &str) -> io::Result<()> {
     let served = status.starts_with('2');
-    let (body, length) = if served { (BODY, BODY.len()) } else { (&[][..], 0) };
+    let (body, length) = if served {
+        (BODY, BODY.len())
+    } else {
+        (&[][..], 0)
+    };
     let connection = if request.close { "close" } else { "keep-alive" };
     let mut out = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {length}\r\nConnection: {connection}\r\n\r\n"

@@ -22,7 +22,10 @@ fn zeros(digest: &[u8]) -> u32 {
 
 /// Looks for a number worth so many hashes, no faster than the client can.
 pub(crate) async fn find(client: &Client, ticket: &str, hashes: u64) -> u64 {
-    let (bits, start) = (bits(hashes), Sha256::new().chain_update(ticket).chain_update(":"));
+    let (bits, start) = (
+        bits(hashes),
+        Sha256::new().chain_update(ticket).chain_update(":"),
+    );
     let mut nonce = 0u64;
     loop {
         client.hashes(BLOCK).await;
@@ -47,7 +50,14 @@ mod tests {
             let digest = Sha256::digest(format!("ticket:{nonce}"));
             assert_eq!(zeros(&digest), expect, "{nonce}");
         }
-        for (hashes, expect) in [(0, 1), (2, 1), (3, 2), (1 << 14, 14), ((1 << 14) + 1, 15), (u64::MAX >> 1, 40)] {
+        for (hashes, expect) in [
+            (0, 1),
+            (2, 1),
+            (3, 2),
+            (1 << 14, 14),
+            ((1 << 14) + 1, 15),
+            (u64::MAX >> 1, 40),
+        ] {
             assert_eq!(bits(hashes), expect, "{hashes}");
         }
         assert_eq!(zeros(&[0, 0]), 16);

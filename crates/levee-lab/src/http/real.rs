@@ -234,14 +234,7 @@ pub(crate) fn slow(setup: &Setup, results: &[slow::LaneResult]) -> RealRuns {
     let scale = setup.run.scale;
     let run = |result: &slow::LaneResult| RealRun {
         values: SLOW.iter().map(|(_, read)| read(result, scale)).collect(),
-        samples: vec![
-            result
-                .clients
-                .served_s
-                .iter()
-                .map(|s| s / scale)
-                .collect(),
-        ],
+        samples: vec![result.clients.served_s.iter().map(|s| s / scale).collect()],
     };
     RealRuns::named(
         SLOW.iter().map(|(name, _)| *name),

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
+use levee_proxy::http::snapshot::Snapshot;
 use levee_sim::model::thinner::{Group, Setup};
 use levee_sim::scenario::{AtValue, Scenario};
 use levee_sim::schedule::Kind;
 use levee_smc::estimate::quantile;
-use levee_proxy::http::snapshot::Snapshot;
 use serde::Serialize;
 
 use super::clients::span;

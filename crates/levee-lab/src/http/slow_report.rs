@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
+use levee_proxy::http::snapshot::Snapshot;
 use levee_sim::scenario::{AtValue, Scenario};
 use levee_sim::schedule::Kind;
 use levee_smc::estimate::quantile;
-use levee_proxy::http::snapshot::Snapshot;
 use serde::Serialize;
 
 use super::record::Health;
@@ -69,7 +69,8 @@ impl KindReport {
     fn new(tallies: &[Tally]) -> Self {
         let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
         let runs: Vec<(u64, u64)> = tallies.iter().map(|t| (t.served, t.decided())).collect();
-        let (attempted, decided, complete) = (sum(|t| t.attempted), sum(Tally::decided), sum(|t| t.served));
+        let (attempted, decided, complete) =
+            (sum(|t| t.attempted), sum(Tally::decided), sum(|t| t.served));
         Self {
             attempted,
             tries: sum(|t| t.tries),
@@ -125,7 +126,10 @@ impl LaneReport {
             .collect();
         served.sort_unstable_by(f64::total_cmp);
         let at_q = |q| quantile(&served, q);
-        let held = results.iter().map(|r| r.clients.attackers_mean).sum::<f64>();
+        let held = results
+            .iter()
+            .map(|r| r.clients.attackers_mean)
+            .sum::<f64>();
         Self {
             name,
             at: at.iter().cloned().collect(),

@@ -109,7 +109,9 @@ pub(crate) async fn skip_body(
     mut left: u64,
 ) -> io::Result<()> {
     loop {
-        let here = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+        let here = usize::try_from(left)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
         buffer.drain(..here);
         left -= here as u64;
         if left == 0 {
@@ -317,12 +319,22 @@ mod tests {
         check_request("GET /r/2a HTTP/1.1\r\nHost: a\r\n", Ok(None));
         let id = None;
         check_request("GET / HTTP/1.1\r\n\r\n", Ok(Some(Request { id, ..plain })));
-        check_request("GET /r/zz HTTP/1.1\r\n\r\n", Ok(Some(Request { id, ..plain })));
+        check_request(
+            "GET /r/zz HTTP/1.1\r\n\r\n",
+            Ok(Some(Request { id, ..plain })),
+        );
         let close = true;
-        check_request("GET /r/2a HTTP/1.0\r\n\r\n", Ok(Some(Request { close, ..plain })));
+        check_request(
+            "GET /r/2a HTTP/1.0\r\n\r\n",
+            Ok(Some(Request { close, ..plain })),
+        );
         check_request(
             "POST /r/2a HTTP/1.1\r\nContent-Length: 7\r\nConnection: close\r\n\r\nabc",
-            Ok(Some(Request { close, body: 7, ..plain })),
+            Ok(Some(Request {
+                close,
+                body: 7,
+                ..plain
+            })),
         );
         check_request(
             "POST /r/2a HTTP/1.1\r\nContent-Length: -7\r\n\r\n",
@@ -335,10 +347,26 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn responses_of_each_framing_are_read_whole() {
         for (text, status, body) in [
-            ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", 200, "abc"),
-            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1;x=y\r\nc\r\n0\r\n\r\n", 200, "abc"),
-            ("HTTP/1.1 503 No\r\nConnection: close\r\n\r\nabc", 503, "abc"),
-            ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 None\r\n\r\n", 204, ""),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+                200,
+                "abc",
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1;x=y\r\nc\r\n0\r\n\r\n",
+                200,
+                "abc",
+            ),
+            (
+                "HTTP/1.1 503 No\r\nConnection: close\r\n\r\nabc",
+                503,
+                "abc",
+            ),
+            (
+                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 None\r\n\r\n",
+                204,
+                "",
+            ),
         ] {
             let listener = listen(([127, 0, 0, 1], 0).into(), 1).unwrap();
             let addr = listener.local_addr().unwrap();

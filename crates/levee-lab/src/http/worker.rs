@@ -30,9 +30,12 @@ impl<T: Send + 'static> Worker<T> {
             .name(format!("lab-{name}"))
             .spawn(move || {
                 // Whatever it has spawned ends with it.
-                LocalSet::new().block_on(&runtime, work(Box::pin(async move {
-                    stopped.await.ok();
-                })))
+                LocalSet::new().block_on(
+                    &runtime,
+                    work(Box::pin(async move {
+                        stopped.await.ok();
+                    })),
+                )
             })?;
         Ok(Self { stop, thread })
     }

@@ -43,7 +43,12 @@ fn free_tcp_addr(program: Program) -> Result<SocketAddr, PeerError> {
 fn takes_connections(addr: SocketAddr) -> io::Result<bool> {
     match TcpStream::connect_timeout(&addr, Duration::from_millis(200)) {
         Ok(_) => Ok(true),
-        Err(e) if matches!(e.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut) => {
+        Err(e)
+            if matches!(
+                e.kind(),
+                io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut
+            ) =>
+        {
             Ok(false)
         }
         Err(e) => Err(e),
@@ -198,7 +203,12 @@ impl Wrk {
     /// [`PeerError`] if it does not start.
     pub fn start(url: &str, connections: u32, time: Duration) -> Result<Self, PeerError> {
         let time_s = format!("-d{}s", time.as_secs());
-        let args = ["-t1".to_owned(), format!("-c{connections}"), time_s, url.to_owned()];
+        let args = [
+            "-t1".to_owned(),
+            format!("-c{connections}"),
+            time_s,
+            url.to_owned(),
+        ];
         let lifetime = time + Duration::from_secs(10);
         Process::start(WRK, folder(WRK)?, lifetime, args, &[]).map(Self)
     }
@@ -215,11 +225,13 @@ impl Wrk {
             std::thread::sleep(super::process::POLL);
         };
         let output = self.0.output();
-        parse_wrk(&output).filter(|_| status.success()).ok_or_else(|| PeerError::Ended {
-            program: WRK.name,
-            status,
-            output,
-        })
+        parse_wrk(&output)
+            .filter(|_| status.success())
+            .ok_or(PeerError::Ended {
+                program: WRK.name,
+                status,
+                output,
+            })
     }
 }
 

@@ -28,7 +28,11 @@ fn ask(addr: SocketAddr, path: &str) -> Option<String> {
     let begun = Instant::now();
     let mut stream = TcpStream::connect_timeout(&addr, PATIENCE).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: lab\r\nConnection: close\r\n\r\n").ok()?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: lab\r\nConnection: close\r\n\r\n"
+    )
+    .ok()?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).ok()?;
     let answer = String::from_utf8_lossy(&answer).into_owned();
@@ -41,12 +45,16 @@ fn honest(addr: SocketAddr) -> (u64, u64) {
     let mut asking = Vec::new();
     while begun.elapsed() < ASKING {
         asking.push(std::thread::spawn(move || {
-            ask(addr, "/").is_some_and(|answer| answer.starts_with("HTTP/1.1 200 ") && answer.contains("hello"))
+            ask(addr, "/").is_some_and(|answer| {
+                answer.starts_with("HTTP/1.1 200 ") && answer.contains("hello")
+            })
         }));
         std::thread::sleep(EVERY);
     }
     let all = asking.len() as u64;
-    let served = asking.into_iter().map(|asked| asked.join().unwrap());
+    let served = asking
+        .into_iter()
+        .map(|asked| asked.join().expect("no client panics"));
     (served.filter(|served| *served).count() as u64, all)
 }
 
@@ -61,7 +69,7 @@ fn levee(server: SocketAddr) -> Front {
         },
         record: None,
     });
-    Front::start(settings).unwrap()
+    Front::start(settings).expect("the front starts")
 }
 
 /// What a server gives to honest clients: served, asked.
@@ -69,24 +77,42 @@ type Given = (u64, u64);
 
 /// Levee, nginx and HAProxy side by side, each under so many attackers a second of its own.
 fn under(mode: SlowMode, per_second: u32) -> [Given; 3] {
-    let origin = WebServer::nginx(4_000, LIFETIME).unwrap();
+    let origin = WebServer::nginx(4_000, LIFETIME).expect("a peer starts");
     let levee = levee(origin.addr());
-    let nginx = WebServer::nginx(PLACES, LIFETIME).unwrap();
-    let haproxy = WebServer::haproxy(origin.addr(), PLACES, LIFETIME).unwrap();
+    let nginx = WebServer::nginx(PLACES, LIFETIME).expect("a peer starts");
+    let haproxy = WebServer::haproxy(origin.addr(), PLACES, LIFETIME).expect("a peer starts");
     let fronts = [levee.addr(), nginx.addr(), haproxy.addr()];
     for addr in fronts {
-        assert!(ask(addr, "/").is_some_and(|answer| answer.contains("hello")), "{addr} serves nobody");
+        assert!(
+            ask(addr, "/").is_some_and(|answer| answer.contains("hello")),
+            "{addr} serves nobody"
+        );
     }
     let attacks = fronts.map(|addr| {
-        SlowHttpTest::start(addr, mode, ATTACKERS, per_second, FILLING + ASKING + PATIENCE).unwrap()
+        SlowHttpTest::start(
+            addr,
+            mode,
+            ATTACKERS,
+            per_second,
+            FILLING + ASKING + PATIENCE,
+        )
+        .expect("an attacker starts")
     });
     std::thread::sleep(FILLING);
     let counts = fronts.map(|addr| std::thread::spawn(move || honest(addr)));
-    let counts = counts.map(|count| count.join().unwrap());
+    let counts = counts.map(|count| count.join().expect("no client panics"));
     drop(attacks);
-    let table = levee.stop().unwrap().gate.connections.unwrap();
-    println!("{mode:?}: served of asked: levee {:?}, nginx {:?}, haproxy {:?}; levee's table: {:?}", counts[0], counts[1], counts[2], table.stats);
-    assert!(table.stats.evicted.total() > 100, "the table was not under pressure: {:?}", table.stats);
+    let table = levee.stop().expect("the front ends").gate;
+    let table = table.connections.expect("it has a table");
+    println!(
+        "{mode:?}: served of asked: levee {:?}, nginx {:?}, haproxy {:?}; levee's table: {:?}",
+        counts[0], counts[1], counts[2], table.stats
+    );
+    assert!(
+        table.stats.evicted.total() > 100,
+        "the table was not under pressure: {:?}",
+        table.stats
+    );
     counts
 }
 
@@ -95,7 +121,10 @@ fn under(mode: SlowMode, per_second: u32) -> [Given; 3] {
 fn check(mode: SlowMode, per_second: u32) {
     let [(served, asked), ..] = under(mode, per_second);
     assert!(asked > 100, "only {asked} honest requests");
-    assert!(served as f64 > 0.95 * asked as f64, "{mode:?}: {served} of {asked}");
+    assert!(
+        served as f64 > 0.95 * asked as f64,
+        "{mode:?}: {served} of {asked}"
+    );
 }
 
 #[test]
@@ -140,7 +169,10 @@ fn peers_a_flood_reaches_nginx_at_its_capacity_only() {
     let burst = f64::from(thinner::Config::burst_of(RATE));
     let most = RATE * (TIME.as_secs_f64() + 1.0) + burst;
     assert!((passed as f64) < most, "{passed} passed, at most {most}");
-    assert!(passed as f64 > 0.8 * RATE * TIME.as_secs_f64(), "{passed} passed");
+    assert!(
+        passed as f64 > 0.8 * RATE * TIME.as_secs_f64(),
+        "{passed} passed"
+    );
     assert!(flood.requests > 20 * passed, "{flood:?}: that was no flood");
     assert!(thinner.overloads >= 1, "{thinner:?}");
 }

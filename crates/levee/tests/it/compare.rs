@@ -145,6 +145,82 @@ fn an_interrupted_comparison_gives_what_it_has() {
     assert_eq!(json["points"].as_array().unwrap().len(), 2);
 }
 
+/// Five good and five bad clients before a server that is asked for six times what it can do, eight seconds in two.
+const WEB: &str = r#"
+[service]
+kind = "http"
+rate = "10/s"
+
+[[lane]]
+name = "undefended"
+
+[[lane]]
+name = "auction"
+defense = { kind = "thinner", mode = "auction" }
+
+[honest]
+clients = 5
+rate = "2/s"
+bandwidth = { up = 5_000 }
+request = 200
+
+[attack]
+kind = "flood"
+clients = 5
+rate = "10/s"
+window = 2
+bandwidth = { up = 5_000 }
+request = 200
+
+[run]
+time = "6s"
+warmup = "2s"
+scale = 0.25
+repeat = 2
+seed = 1
+
+[check]
+precision = 0.1
+
+[[query]]
+name = "good share"
+formula = "E[ honest.worked ] / E[ server.worked ]"
+
+[[query]]
+name = "wanted"
+formula = "E[ honest.attempted ]"
+
+[[query]]
+name = "waited"
+of = "honest.waited_s"
+quantile = 0.5
+"#;
+
+#[test]
+fn a_web_server_is_compared_in_the_models_words() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("s.toml"), WEB).unwrap();
+    let (status, out, error) = finished(levee().current_dir(folder.path()).args([
+        "compare",
+        "s.toml",
+        "--quiet",
+        "--json",
+        "--threads",
+        "1",
+    ]));
+    assert_eq!(status, 0, "{error}");
+    let json: Value = serde_json::from_str(&out).unwrap();
+    for point in json["points"].as_array().unwrap() {
+        let queries = point["queries"].as_array().unwrap();
+        assert_eq!(queries.len(), 3, "{point}");
+        for query in queries {
+            assert!(query["measured"]["estimate"].is_number(), "{query}");
+        }
+        // Both met the same demand, to the last request.
+        assert_eq!(queries[1]["same_runs"]["gap"], 0.0, "{}", queries[1]);
+    }
+}
+
 #[test]
 fn what_cannot_be_run_for_real_is_refused() {
     let http = concat!(
@@ -152,10 +228,6 @@ fn what_cannot_be_run_for_real_is_refused() {
         "/../../scenarios/http-slowloris.toml"
     );
     for (options, says) in [
-        (
-            &[http][..],
-            "a comparison needs a real run, and there is no live front for HTTP yet",
-        ),
         (
             &["none.toml"][..],
             "levee: none.toml: cannot be read: check the path",

@@ -132,6 +132,42 @@ fn an_interrupted_demo_leaves_what_it_has() {
 }
 
 #[test]
+fn an_interrupted_web_demo_leaves_what_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = levee()
+        .current_dir(folder.path())
+        .args(["demo", "http", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(
+        first.contains("undefended") && first.contains("good clients"),
+        "{first}"
+    );
+    let output = super::interrupt(child);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&json["command"], &json["interrupted"]),
+        (&"demo".into(), &true.into())
+    );
+    let lanes = json["lanes"].as_array().unwrap();
+    let names: Vec<_> = lanes
+        .iter()
+        .map(|lane| lane["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["undefended", "random", "retry", "auction"]);
+    for lane in lanes {
+        assert_eq!(lane["ideal_share"], 0.5);
+        assert!(lane.get("good_share").is_some());
+    }
+    let page = fs::read_to_string(folder.path().join("levee-demo.html")).unwrap();
+    assert!(page.ends_with("</html>\n"));
+}
+
+#[test]
 fn a_page_that_cannot_be_written_is_refused_before_the_run() {
     let (status, out, error) = finished(levee().args(["demo", "--page", "/nonexistent/page.html"]));
     assert_eq!((status, out.as_str()), (2, ""));

@@ -186,7 +186,8 @@ impl World {
         let now = self.epoch.elapsed();
         let passed = now.saturating_sub(since.max(span(self.setup.warmup)));
         let area = area + f64::from(held) * passed.as_secs_f64();
-        self.held.set((held.saturating_add_signed(change), now, area));
+        self.held
+            .set((held.saturating_add_signed(change), now, area));
     }
 
     fn held_mean(&self) -> f64 {
@@ -259,7 +260,10 @@ impl Client {
         if counts {
             world.count(self.kind, |tally| tally.note(end));
             if end == End::Served {
-                world.served_s.borrow_mut().push(begun.elapsed().as_secs_f64());
+                world
+                    .served_s
+                    .borrow_mut()
+                    .push(begun.elapsed().as_secs_f64());
             }
         }
     }
@@ -329,7 +333,11 @@ impl Client {
         let head = self.head();
         let mut line = self.line(self.bandwidth().up);
         let honest = attack.is_none();
-        let pieces = if honest { self.world.setup.clients.header_pieces } else { 1 };
+        let pieces = if honest {
+            self.world.setup.clients.header_pieces
+        } else {
+            1
+        };
         let piece = head.len().div_ceil(pieces as usize).max(1);
         match attack {
             // All but the last line, then more fields without end.
@@ -347,13 +355,18 @@ impl Client {
             }
             Some(AttackKind::SlowPost(drip)) => {
                 line.send(writer, &head).await?;
-                self.drip(writer, &drip, |_| vec![b'x'; drip.bytes as usize]).await
+                self.drip(writer, &drip, |_| vec![b'x'; drip.bytes as usize])
+                    .await
             }
             _ => {
                 for piece in head.chunks(piece) {
                     line.send(writer, piece).await?;
                 }
-                let body = if honest { self.world.setup.clients.body } else { 0 };
+                let body = if honest {
+                    self.world.setup.clients.body
+                } else {
+                    0
+                };
                 line.send(writer, &vec![b'x'; body as usize]).await
             }
         }
@@ -380,7 +393,10 @@ impl Client {
             _ => ("GET", 0),
         };
         let path = wire::path(self.world.asked.name(self.number));
-        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.world.target);
+        let mut head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\n",
+            self.world.target
+        );
         if body > 0 {
             head.push_str(&format!("Content-Length: {body}\r\n"));
         }

@@ -207,16 +207,35 @@ async fn connection(mut stream: TcpStream, desk: &Desk) -> io::Result<()> {
             break request;
         }
         let so_far = buffer.len() as u64;
-        read(&mut stream, &mut buffer, desk, desk.timeouts.header, begun, so_far).await?;
+        read(
+            &mut stream,
+            &mut buffer,
+            desk,
+            desk.timeouts.header,
+            begun,
+            so_far,
+        )
+        .await?;
     };
     let begun = desk.epoch.elapsed();
     let mut came = buffer.len() as u64;
     while came < request.body {
         buffer.clear();
-        read(&mut stream, &mut buffer, desk, desk.timeouts.body, begun, came).await?;
+        read(
+            &mut stream,
+            &mut buffer,
+            desk,
+            desk.timeouts.body,
+            begun,
+            came,
+        )
+        .await?;
         came += buffer.len() as u64;
     }
-    let (work, response) = request.id.and_then(|id| desk.asked.of(id)).unwrap_or_default();
+    let (work, response) = request
+        .id
+        .and_then(|id| desk.asked.of(id))
+        .unwrap_or_default();
     tokio::time::sleep(work).await;
     let mut out = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: {response}\r\nConnection: close\r\n\r\n"
@@ -226,7 +245,13 @@ async fn connection(mut stream: TcpStream, desk: &Desk) -> io::Result<()> {
     desk.change(|state| state.result.answered += 1);
     let begun = desk.epoch.elapsed();
     for piece in out.chunks(desk.segment) {
-        let due = due(desk, desk.timeouts.send, begun, 0, desk.timeouts.between_writes);
+        let due = due(
+            desk,
+            desk.timeouts.send,
+            begun,
+            0,
+            desk.timeouts.between_writes,
+        );
         timeout_at(due, stream.write_all(piece))
             .await
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
@@ -247,7 +272,8 @@ async fn read(
         Ok(Ok(0)) => Err(io::ErrorKind::UnexpectedEof.into()),
         Ok(read) => read.map(drop),
         Err(_) => {
-            let answer = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            let answer =
+                "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
             stream.try_write(answer.as_bytes()).ok();
             Err(io::ErrorKind::TimedOut.into())
         }

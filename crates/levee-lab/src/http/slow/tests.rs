@@ -29,7 +29,9 @@ fn finish(lane: RunningLane) -> LaneResult {
 }
 
 fn attack(kind: &str) -> String {
-    format!("kind = \"{kind}\"\nattackers = 16\nramp = \"100ms\"\nredial = \"100ms\"\nevery = \"100ms\"\nbytes = 8\nresponse = 4_000_000")
+    format!(
+        "kind = \"{kind}\"\nattackers = 16\nramp = \"100ms\"\nredial = \"100ms\"\nevery = \"100ms\"\nbytes = 8\nresponse = 4_000_000"
+    )
 }
 
 #[test]
@@ -42,8 +44,16 @@ fn slow_attackers_hold_a_bare_server_whole() {
         // Some 40 come after the warm-up, when 16 attackers have 8 places and the way to them.
         assert!(honest.attempted > 10, "{kind}: {honest:?}");
         assert_eq!(honest.served, 0, "{kind}: {honest:?}");
-        assert!(result.server.attackers_mean > 7.9, "{kind}: {:?}", result.server);
-        assert_eq!((result.server.busy_max, result.server.timed_out), (8, 0), "{kind}");
+        assert!(
+            result.server.attackers_mean > 7.9,
+            "{kind}: {:?}",
+            result.server
+        );
+        assert_eq!(
+            (result.server.busy_max, result.server.timed_out),
+            (8, 0),
+            "{kind}"
+        );
     }
 }
 
@@ -56,7 +66,11 @@ fn without_an_attack_a_bare_server_serves_all() {
     assert_eq!((honest.served, attacker.attempted), (honest.decided(), 0));
     assert!(honest.served > 10, "{honest:?}");
     // 20 a second for 20 ms each: 0.4 places. Of some 40, exponential gaps: 5 standard deviations, and the kernel's own time.
-    assert!((0.1..=0.9).contains(&result.server.busy_mean), "{:?}", result.server);
+    assert!(
+        (0.1..=0.9).contains(&result.server.busy_mean),
+        "{:?}",
+        result.server
+    );
 }
 
 #[test]
@@ -87,17 +101,31 @@ fn seven_keeps_places_for_honest_clients() {
     for (kind, lane) in kinds.map(|kind| (kind, start(kind))) {
         let result = finish(lane);
         let [honest, attacker] = result.clients.tallies;
-        eprintln!("{kind} {honest:?} {attacker:?} {:?} {:?}", result.attackers_held(), result.seven());
+        eprintln!(
+            "{kind} {honest:?} {attacker:?} {:?} {:?}",
+            result.attackers_held(),
+            result.seven()
+        );
     }
 }
 
 /// A server that works 3 s on each request, behind a front of four places.
 fn slow_server() -> (Server, Front) {
-    let mut setup = setup(&attack("connect"), "defense = { kind = \"seven\", strategy = \"roulette\" }");
+    let mut setup = setup(
+        &attack("connect"),
+        "defense = { kind = \"seven\", strategy = \"roulette\" }",
+    );
     setup.capacity = 16;
     let arrivals: Vec<Arrival> = setup.plan.schedule().collect();
     let mut asked = Asked::new(&setup, &arrivals);
-    asked.by_name = (0..8).map(|name| (name, (Duration::from_secs(if name == 0 { 0 } else { 3 }), 5))).collect();
+    asked.by_name = (0..8)
+        .map(|name| {
+            (
+                name,
+                (Duration::from_secs(if name == 0 { 0 } else { 3 }), 5),
+            )
+        })
+        .collect();
     let server = Server::start(&setup, &Arc::new(asked), Instant::now()).unwrap();
     let mut settings = front::settings(server.addr(), 1);
     let mut defense = setup.defense.unwrap();
@@ -121,9 +149,15 @@ fn a_dripped_body_loses_its_place_as_soon_as_it_is_needed_and_not_before() {
         stream.write_all(request.as_bytes()).unwrap();
         stream
     };
-    let get = |name: u64| connect(&format!("GET /r/{name:x} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+    let get = |name: u64| {
+        connect(&format!(
+            "GET /r/{name:x} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+        ))
+    };
     let mut dripper = connect("POST /r/0 HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
-    dripper.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    dripper
+        .set_read_timeout(Some(Duration::from_millis(500)))
+        .unwrap();
     let mut answer = [0; 256];
     // One byte in half a second, for which nobody needs the place.
     let drip = |dripper: &mut TcpStream, answer: &mut [u8]| {
@@ -132,7 +166,10 @@ fn a_dripped_body_loses_its_place_as_soon_as_it_is_needed_and_not_before() {
     };
     for _ in 0..4 {
         let end = drip(&mut dripper, &mut answer);
-        assert!(matches!(&end, Err(e) if e.kind() == io::ErrorKind::WouldBlock), "{end:?}");
+        assert!(
+            matches!(&end, Err(e) if e.kind() == io::ErrorKind::WouldBlock),
+            "{end:?}"
+        );
     }
     // Three whose requests the server works on, and the table is full.
     let waiting: Vec<TcpStream> = (1..4).map(get).collect();
@@ -147,13 +184,21 @@ fn a_dripped_body_loses_its_place_as_soon_as_it_is_needed_and_not_before() {
     let read = dripper.read(&mut answer).unwrap();
     let end = String::from_utf8_lossy(&answer[..read]);
     assert!(read == 0 || end.starts_with("HTTP/1.1 408 "), "{end}");
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        begun.elapsed()
+    );
     for mut stream in waiting {
         let mut served = String::new();
         stream.read_to_string(&mut served).unwrap();
         assert!(served.starts_with("HTTP/1.1 200 "), "{served:?}");
     }
     let table = front.stop().unwrap().gate.connections.unwrap().stats;
-    assert_eq!((table.evicted.total(), table.refused.total()), (1, 0), "{table:?}");
+    assert_eq!(
+        (table.evicted.total(), table.refused.total()),
+        (1, 0),
+        "{table:?}"
+    );
     server.stop().unwrap();
 }
