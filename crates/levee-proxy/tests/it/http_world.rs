@@ -226,7 +226,7 @@ async fn serve(wire: &mut Wire, seen: &Seen) -> Option<()> {
         }
         "/head" => {
             wire.put(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-                .await?
+                .await?;
         }
         "/not-modified" => {
             wire.put(b"HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\nContent-Length: 1000\r\n\r\n")
@@ -263,7 +263,7 @@ async fn serve(wire: &mut Wire, seen: &Seen) -> Option<()> {
         }
         _ => {
             wire.put(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-                .await?
+                .await?;
         }
     }
     (keep && !close).then_some(())
