@@ -30,8 +30,8 @@ const PIECE_BYTES: std::ops::RangeInclusive<usize> = 64..=16_384;
 const SLACK: Duration = Duration::from_millis(20);
 /// What a reader that takes its time asks the kernel to keep for it; the kernel keeps a little more.
 const SLOW_READER_BUFFER: usize = 1_024;
-/// A body that never ends says that it is so long.
-const ENDLESS: u64 = 1 << 40;
+/// A body that never ends says that it is so long: what servers let pass as an upload.
+const ENDLESS: u64 = 1 << 26;
 
 /// How a try ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
