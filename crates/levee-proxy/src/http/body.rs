@@ -302,6 +302,11 @@ impl Outgoing {
         self.at == self.before.len()
     }
 
+    /// Bytes that wait to be written, content to come aside.
+    pub(crate) fn pending(&self) -> usize {
+        self.before.len() - self.at
+    }
+
     /// Whether any byte of content has been written.
     pub(crate) fn has_begun(&self) -> bool {
         self.begun

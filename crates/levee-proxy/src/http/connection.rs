@@ -11,10 +11,11 @@ use levee_http::Parsed;
 use levee_http::proxy_protocol::{self, Header, Versions};
 use levee_http::request::is_h2_preface;
 use levee_policy::selective::PhaseId;
+use socket2::SockRef;
 use tokio::net::TcpStream;
 
 use super::buffer::{Buf, SMALL_BYTES};
-use super::gate::Place;
+use super::gate::{Place, RefusedConnection};
 use super::h1;
 use super::h2::{self, streams::Streams};
 use super::io::{Early, Stream};
@@ -237,8 +238,11 @@ pub(crate) async fn serve(
     let active = worker.active();
     let place = match worker.shared.gate.connect(peer.ip()) {
         Ok(place) => place,
-        Err(_) => {
+        Err(refused) => {
             worker.cut("refused");
+            if !listen.tls {
+                turn_away(&worker, &stream, refused);
+            }
             return;
         }
     };
@@ -252,6 +256,20 @@ pub(crate) async fn serve(
         }
     }
     drop(open);
+}
+
+/// Says 503 to a connection that may not come in, as far as that can be done at once.
+fn turn_away(worker: &Worker, stream: &TcpStream, refused: RefusedConnection) {
+    let seconds = refused.retry_after.as_millis().div_ceil(1_000).max(1);
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: {seconds}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
+    let socket = SockRef::from(stream);
+    // Who is gone needs none. What was sent is taken, lest it turn the closing into a reset that outruns the answer.
+    if socket.send(answer.as_bytes()).is_ok() {
+        worker.count(|t| t.note_reply(503));
+        let _ = worker.sink.borrow_mut().drop_at_hand(&socket);
+    }
 }
 
 /// PROXY header, TLS, and which protocol comes then. `None`: the connection has ended.

@@ -315,6 +315,13 @@ impl Default for Sink {
     }
 }
 
+impl Sink {
+    /// Drops what has come, without waiting and without a copy.
+    pub(crate) fn drop_at_hand(&mut self, socket: &SockRef<'_>) -> io::Result<usize> {
+        socket.recv_with_flags(self.unread.spare_capacity_mut(), MSG_TRUNC)
+    }
+}
+
 impl fmt::Debug for Sink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sink")

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use levee_policy::Span;
-use levee_policy::selective::{self, Strategy, phases_of_http};
+use levee_policy::selective::{self, Kind, Strategy, phases_of_http};
 use levee_proxy::http::settings::{ConnectionSettings, HttpSettings};
 use levee_proxy::http::snapshot::Phase;
 
@@ -269,4 +269,36 @@ async fn slow_clients_lose_their_places_when_they_are_needed() {
         }
     }
     assert!(told <= evicted);
+}
+
+/// Who finds no place is told so, whether it has spoken yet or not.
+#[tokio::test]
+async fn a_newcomer_that_is_not_let_in_is_told_when_to_come_again() {
+    let world = World::with(|s| {
+        s.connections = Some(ConnectionSettings {
+            capacity: 1,
+            defense: selective::Config {
+                phases: phases_of_http(),
+                ..selective::Config::of_kind(Kind::Refuse)
+            },
+            record: None,
+        });
+    })
+    .await;
+    let mut first = world.connect().await;
+    first.send(get("/")).await;
+    assert_eq!(first.answer().await.status, 200);
+    let mut second = world.connect().await;
+    let answer = second.answer().await;
+    assert_eq!(answer.status, 503);
+    assert!(answer.header("retry-after").is_some(), "{}", answer.head);
+    assert_eq!(second.rest().await, "");
+    // The place is free when the first has gone.
+    drop(first);
+    within("a place", async {
+        while world.get("/").await.status != 200 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }

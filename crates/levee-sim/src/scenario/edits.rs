@@ -6,11 +6,12 @@ use proptest::test_runner::RngSeed;
 use super::*;
 
 /// The committed scenarios, and one with a key of nearly every kind.
-const GOOD: [&str; 5] = [
+const GOOD: [&str; 6] = [
     include_str!("../../../../scenarios/sip-paper.toml"),
     include_str!("../../../../scenarios/mmkk.toml"),
     include_str!("../../../../scenarios/demo-sip.toml"),
     include_str!("../../../../scenarios/http-slowloris.toml"),
+    include_str!("../../../../scenarios/http-auction.toml"),
     r#"
 [service]
 kind = "sip"

@@ -27,7 +27,7 @@ share = 0.5
 time = "40s"
 "#;
 
-fn parse(text: &str) -> Result<Scenario, Problems> {
+pub(super) fn parse(text: &str) -> Result<Scenario, Problems> {
     Scenario::parse("s.toml", text, &|path| match path {
         "seconds.txt" => Ok("# three calls\n1.5\n\n2.5 # long\n5\n".into()),
         "bad.txt" => Ok("1\n2\nfive\n".into()),
@@ -364,7 +364,7 @@ fn errors_are_as_people_know_them() {
         ("a drip of nothing", http("bytes = 10", "bytes = 0")),
     ];
     let mut found = String::new();
-    for (title, text) in cases.into_iter().chain(more) {
+    for (title, text) in cases.into_iter().chain(more).chain(thinner::tests::bad()) {
         let error = parse(&text).expect_err(title);
         writeln!(found, "## {title}\n{error}\n").unwrap();
     }
@@ -409,7 +409,7 @@ fn a_plain_scenario() {
 }
 
 /// The swept keys of each point, as a person would write them.
-fn at(text: &str) -> Vec<String> {
+pub(super) fn at(text: &str) -> Vec<String> {
     let shown = |point: &Point| {
         let at = point
             .at

@@ -497,3 +497,193 @@ fn check<'d, 't>(
         reader.refuse(honest, "bandwidth.up", found, &expected, remedy);
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::tests::{at, parse};
+    use super::*;
+
+    const SPEAK_UP: &str = r#"[service]
+kind = "http"
+rate = "100/s"
+
+[[lane]]
+name = "bare"
+
+[[lane]]
+defense = { kind = "thinner", mode = "auction" }
+
+[honest]
+clients = 50
+rate = "2/s"
+bandwidth = { up = 250_000 }
+
+[attack]
+kind = "flood"
+share = 0.4
+rate = "40/s"
+bandwidth = { up = 500_000 }
+split = "newest"
+
+[run]
+time = "60s"
+delay = "1ms"
+"#;
+
+    fn speak_up(from: &str, to: &str) -> String {
+        assert!(SPEAK_UP.contains(from), "{from}");
+        SPEAK_UP.replacen(from, to, 1)
+    }
+
+    #[test]
+    fn a_server_with_a_rate_is_the_thinners() {
+        let points = parse(SPEAK_UP).unwrap().points;
+        let lanes: Vec<&str> = points.iter().map(|point| point.lane.as_str()).collect();
+        assert_eq!(lanes, ["bare", "thinner-auction"]);
+        let models = points.iter().map(|point| point.setup.thinner_model());
+        let [bare, auction] = models
+            .map(Option::unwrap)
+            .collect::<Vec<_>>()
+            .try_into()
+            .unwrap();
+        assert_eq!(bare.check(), Ok(()));
+        assert_eq!(bare.defense, None);
+        let server = Server {
+            rate: 100.0,
+            jitter: 0.1,
+            backlog: 50,
+        };
+        assert_eq!(auction.server, server);
+        let defense = auction.defense.as_ref().unwrap();
+        // The thinner knows what the server can take unless it is told otherwise.
+        let known = (Capacity::Rate(100.0), Mode::Auction);
+        assert_eq!((defense.capacity, defense.mode), known);
+        // A share is one of all clients.
+        assert_eq!((auction.honest.clients, auction.attack.clients), (30, 20));
+        assert_eq!((auction.honest.window, auction.attack.window), (1, 20));
+        assert_eq!(
+            (auction.honest.split, auction.attack.split),
+            (Split::Equal, Split::Newest)
+        );
+        assert!((auction.ideal_share() - 7.5 / 17.5).abs() < 1e-12);
+        let setup = &points[0].setup;
+        assert_eq!((setup.http_model(), setup.defense.as_ref()), (None, None));
+        assert_eq!((setup.honest.rate, setup.calls_per_second()), (60.0, 860.0));
+        // Without an attack there is no bad client.
+        let quiet = SPEAK_UP.split("[attack]").next().unwrap().to_owned() + "[run]\ntime = \"60s\"";
+        let model = parse(&quiet).unwrap().points[0]
+            .setup
+            .thinner_model()
+            .unwrap();
+        assert_eq!((model.honest.clients, model.attack.clients), (50, 0));
+    }
+
+    #[test]
+    fn all_of_a_thinners_scenario_is_swept() {
+        let text = speak_up("0.4", "[0.0, 0.5]")
+            .replace("\"auction\"", "[\"retry\", \"auction\"]")
+            .replace("100/s", "50/s\", \"100/s")
+            .replace("rate = \"50/s\", \"100/s\"", "rate = [\"50/s\", \"100/s\"]");
+        assert_eq!(
+            at(&text)[..4],
+            [
+                "bare: service.rate=50/s attack.share=0",
+                "thinner-retry: service.rate=50/s attack.share=0 defense.mode=retry",
+                "thinner-auction: service.rate=50/s attack.share=0 defense.mode=auction",
+                "bare: service.rate=50/s attack.share=0.5",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_real_run_of_a_thinner_has_its_own_scale() {
+        let text = speak_up("time = \"60s\"", "time = \"60s\"\nscale = 0.5");
+        let setup = parse(&text).unwrap().points[1].setup.on_the_wall_clock();
+        let model = setup.thinner_model().unwrap();
+        let defense = model.defense.unwrap();
+        assert_eq!(
+            (model.server.rate, defense.capacity),
+            (200.0, Capacity::Rate(200.0))
+        );
+        assert_eq!(
+            (model.honest.rate, model.honest.up, model.attack.up),
+            (4.0, 500_000.0, 1e6)
+        );
+        assert_eq!(
+            (model.honest.patience, defense.patience),
+            (Span::from_secs(5), Span::from_secs(5))
+        );
+        assert_eq!(
+            (model.time, model.delay),
+            (Span::from_secs(30), Span::from_nanos(500_000))
+        );
+    }
+
+    /// Scenarios that are refused, with what is wrong.
+    pub(crate) fn bad() -> Vec<(&'static str, String)> {
+        let auction = "kind = \"thinner\", mode = \"auction\"";
+        let defense = |more: &str| speak_up(auction, &format!("{auction}, {more}"));
+        vec![
+            (
+                "a rate and places",
+                speak_up("rate = \"100/s\"", "rate = \"100/s\"\ncapacity = 5"),
+            ),
+            ("a rate of calls", speak_up("\"http\"", "\"sip\"")),
+            (
+                "a rate by Erlang",
+                speak_up("\"100/s\"", "{ erlang = { blocking = 0.1 } }"),
+            ),
+            ("a server of no rate", speak_up("\"100/s\"", "\"0/s\"")),
+            (
+                "too much jitter",
+                speak_up("rate = \"100/s\"", "rate = \"100/s\"\njitter = 1.5"),
+            ),
+            ("seven before a rate", speak_up(auction, "kind = \"seven\"")),
+            ("an unknown mode", speak_up("\"auction\"", "\"auctoin\"")),
+            ("no room for contenders", defense("contenders = 0")),
+            ("a quantum of a rate", defense("quantum = \"10ms\"")),
+            (
+                "timeouts before a rate",
+                speak_up("name = \"bare\"", "name = \"bare\"\ntimeouts = \"nginx\""),
+            ),
+            (
+                "clients without bandwidth",
+                speak_up("bandwidth = { up = 250_000 }", ""),
+            ),
+            (
+                "clients with too little bandwidth",
+                speak_up("250_000", "0.5"),
+            ),
+            (
+                "a bandwidth down",
+                speak_up("up = 250_000", "up = 250_000, down = 5"),
+            ),
+            (
+                "no window",
+                speak_up("clients = 50", "clients = 50\nwindow = 0"),
+            ),
+            (
+                "an attack on places before a rate",
+                speak_up("\"flood\"", "\"slowloris\""),
+            ),
+            ("a share beyond all", speak_up("share = 0.4", "share = 1.5")),
+            (
+                "a share and a number",
+                speak_up("share = 0.4", "share = 0.4\nclients = 5"),
+            ),
+            ("neither a share nor a number", speak_up("share = 0.4", "")),
+            ("an unknown split", speak_up("\"newest\"", "\"latest\"")),
+            (
+                "a model before a rate",
+                speak_up("[run]", "[model]\npreset = \"paper\"\n[run]"),
+            ),
+            ("too many requests", speak_up("\"40/s\"", "\"90000/s\"")),
+            (
+                "too many tries",
+                speak_up("\"auction\"", "\"retry\"")
+                    .replace("up = 250_000", "up = 250_000_000")
+                    .replace("clients = 50", "clients = 50\nrequest = 1"),
+            ),
+        ]
+    }
+}

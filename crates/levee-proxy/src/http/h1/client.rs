@@ -13,6 +13,9 @@ use crate::http::buffer::{LARGE_BYTES, SMALL_BYTES};
 use crate::http::connection::{Broken, Connection, Link};
 use crate::http::exchange::{Client, Content, Failure};
 
+/// Bytes of answers to requests that were sent ahead, which wait for each other.
+const GATHER_BYTES_MAX: usize = 16 << 10;
+
 /// A client's connection and the request that it is at.
 #[derive(Debug)]
 pub(crate) struct Http1 {
@@ -48,9 +51,34 @@ impl Http1 {
         self.keep = keep;
         self.body = body;
         self.at_hand = 0;
-        self.out.begin(false);
+        // Answers to requests before it may still be here.
+        if self.out.is_written() {
+            self.out.begin(false);
+        }
         self.begun = false;
         self.sent = 0;
+    }
+
+    /// Whether an answer may wait for the next one, so that both go in one piece: the client has sent a request ahead.
+    pub(crate) fn may_gather(&self) -> bool {
+        !self.connection.input.is_empty() && self.out.pending() < GATHER_BYTES_MAX
+    }
+
+    /// Whether answers wait here.
+    pub(crate) fn has_gathered(&self) -> bool {
+        !self.out.is_written()
+    }
+
+    /// Writes what waits here, and then reads more.
+    pub(crate) fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        size: usize,
+    ) -> Poll<Result<usize, Broken>> {
+        if self.has_gathered() {
+            ready!(self.poll_flush(cx))?;
+        }
+        self.connection.poll_fill(cx, size)
     }
 
     /// Whether the answer's head has been made.

@@ -89,12 +89,13 @@ struct Loop {
 impl Loop {
     /// Reads one request and answers it.
     async fn request(&mut self, worker: &Worker) -> Next {
-        // A reload counts from the next request on; one that is awaited here is the last under the old settings.
         let active = worker.active();
         let len = match self.read_head(worker, &active).await {
             Ok(len) => len,
             Err(next) => return next,
         };
+        // It may have been awaited for long, and a reload have come meanwhile.
+        let active = worker.active();
         self.requests += 1;
         worker.count(|t| t.requests_h1 += 1);
         let next = self.take(worker, &active, len).await;
@@ -110,10 +111,10 @@ impl Loop {
     async fn read_head(&mut self, worker: &Worker, active: &Active) -> Result<usize, Next> {
         self.head.clear();
         let timeouts = &active.settings.timeouts;
-        let connection = &mut self.client.connection;
         // The first head counts from when the connection was made.
-        let mut begun = self.requests == 0 || !connection.input.is_empty();
+        let mut begun = self.requests == 0 || !self.client.connection.input.is_empty();
         if self.requests > 0 {
+            let connection = &self.client.connection;
             connection.link.timer.set(if begun {
                 timeouts.headers
             } else {
@@ -124,6 +125,7 @@ impl Loop {
                 .enter(if begun { Phase::Headers } else { Phase::Idle });
         }
         loop {
+            let connection = &mut self.client.connection;
             if !connection.input.is_empty() {
                 match self
                     .head
@@ -146,11 +148,12 @@ impl Loop {
             } else {
                 SMALL_BYTES
             };
+            let client = &mut self.client;
             let read = poll_fn(|cx| {
-                if waits && worker.is_draining() {
+                if waits && worker.is_draining() && !client.has_gathered() {
                     return Poll::Ready(Err(Broken::Closed));
                 }
-                connection.poll_fill(cx, size)
+                client.poll_next(cx, size)
             });
             if let Err(broken) = read.await {
                 return Err(self.no_head(worker, active, broken).await);
@@ -235,6 +238,9 @@ impl Loop {
             let answer = Answer::new(200, "as far as it may go");
             return self.refuse(worker, active, &answer).await;
         }
+        if self.flush(active).await.is_err() {
+            return Next::Close;
+        }
         let ended = self.exchange.run(&mut self.client, facts, active, permit);
         match ended.await {
             Ok(Done::Answered) => {
@@ -269,11 +275,15 @@ impl Loop {
         let gate = &worker.shared.gate;
         let facts = self.facts(len);
         if facts.is_pay() {
+            if self.flush(active).await.is_err() {
+                return Err(Next::Close);
+            }
             return Err(self.payment(worker, active, len).await);
         }
         let refused = match gate.ask(&facts, Some(client)) {
             Asked::Admit(permit) => Ok(permit),
             Asked::Refuse(refusal) => Err(refusal),
+            Asked::Wait(_) if self.flush(active).await.is_err() => return Err(Next::Close),
             Asked::Wait(waiting) => match exchange::admitted(&mut self.client, waiting).await {
                 Ok(decided) => decided,
                 Err(broken) => {
@@ -415,6 +425,21 @@ impl Loop {
         let keep = self.client.may_go_on();
         let bodiless = self.head.method() == Method::Head;
         self.client.answer(answer, keep, bodiless, &worker.date());
+        if keep && self.client.may_gather() {
+            return Next::Request;
+        }
+        match self.flush(active).await {
+            Err(_) => Next::Close,
+            Ok(()) if keep => Next::Request,
+            Ok(()) => Next::Linger,
+        }
+    }
+
+    /// Writes what waits for the client.
+    async fn flush(&mut self, active: &Active) -> Result<(), Broken> {
+        if !self.client.has_gathered() {
+            return Ok(());
+        }
         let link = &self.client.connection.link;
         link.timer.set(active.settings.timeouts.send);
         let client = &mut self.client;
@@ -425,11 +450,7 @@ impl Loop {
             }
             polled
         });
-        match written.await {
-            Err(_) => Next::Close,
-            Ok(()) if keep => Next::Request,
-            Ok(()) => Next::Linger,
-        }
+        written.await
     }
 
     /// Reads and drops what still comes, until the client closes or its time is up.

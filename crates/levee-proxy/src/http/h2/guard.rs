@@ -420,12 +420,10 @@ mod tests {
                 Some("continuations"),
             ),
             (
-                [
-                    many(frame(HEADERS, 0, 3), 1),
-                    many(frame(CONTINUATION, END_HEADERS, 3), 1),
-                ]
-                .concat()
-                .repeat(9),
+                many(
+                    [frame(HEADERS, 0, 3), frame(CONTINUATION, END_HEADERS, 3)].concat(),
+                    9,
+                ),
                 None,
             ),
         ] {

@@ -28,6 +28,7 @@ use self::streams::Streams;
 use super::connection::{Broken, Connection, Link};
 use super::io::Early;
 use super::snapshot::Phase;
+use super::timers::TICK;
 use super::worker::{Active, Worker};
 
 /// Streams that were reset before we looked at them, at once. Far above what one read of the socket brings of honest ones, as
@@ -192,14 +193,17 @@ impl Loop {
         let active = self.worker.active();
         let timeouts = &active.settings.timeouts;
         let after = |since_ms: u64, span: Duration| {
-            let ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+            // What was noted then may be a tick younger.
+            let ms = u64::try_from((span + TICK).as_millis()).unwrap_or(u64::MAX);
             since_ms.saturating_add(ms)
         };
         let quiet = match self.streams.quiet_ms() {
             // The first request has as long as one of HTTP/1.1.
-            Some(since_ms) if self.requests == 0 => {
+            Some(since_ms) if self.requests == 0 && !self.told => {
                 (after(since_ms, timeouts.headers), End::Late(Phase::Headers))
             }
+            // Who was told to go has no reason to stay.
+            Some(since_ms) if self.told => (after(since_ms, timeouts.linger), End::Idle),
             Some(since_ms) => (after(since_ms, timeouts.idle), End::Idle),
             None => (u64::MAX, End::Idle),
         };

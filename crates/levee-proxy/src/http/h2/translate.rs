@@ -236,7 +236,7 @@ mod tests {
     fn responses() {
         let check = |text: &str, expect: &[(&str, &str)], ends_at_once| {
             let Ok(Parsed::Complete { head, .. }) =
-                levee_http::response::Head::parse(text.as_bytes(), Method::Get, &Limits::default())
+                response::Head::parse(text.as_bytes(), Method::Get, &Limits::default())
             else {
                 panic!("{text:?} is good");
             };

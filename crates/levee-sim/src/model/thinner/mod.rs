@@ -774,6 +774,7 @@ impl SpeakUp {
     fn offer(&mut self, of: Try, scheduler: &mut Scheduler<Message>) {
         let kind = self.request(of).kind;
         let left = self.work.draw(self.group(kind).work);
+        self.counts.offered += 1;
         if self.serving.is_some() && self.backlog.len() >= self.setup.server.backlog as usize {
             self.counts.refused_by_server += 1;
             self.turn_away(of, false, scheduler);

@@ -11,6 +11,7 @@ use crate::schedule::Kind;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) of: [Of; 2],
+    pub(super) offered: u64,
     pub(super) refused_by_server: u64,
 }
 
@@ -60,7 +61,7 @@ const fn entry(
 use Kind::{Attacker as Bad, Honest as Good};
 
 #[rustfmt::skip]
-const ENTRIES: [Entry; 56] = [
+const ENTRIES: [Entry; 57] = [
     entry(("time", "s", "virtual time"), |_, now| now.as_secs_f64()),
 
     entry(("honest.attempted", "requests", "that good clients wanted after the warm-up"), |m, _| m.of(Good).attempted as f64),
@@ -106,7 +107,8 @@ const ENTRIES: [Entry; 56] = [
         ratio(good, good + m.worked_s_of(Bad, now))
     }),
     entry(("server.backlog", "requests", "that wait at the server now"), |m, _| m.backlog.len() as f64),
-    entry(("server.refused", "requests", "that the server itself turned away"), |m, _| m.counts.refused_by_server as f64),
+    entry(("server.offered", "requests", "that came to the server, those of the warm-up too"), |m, _| m.counts.offered as f64),
+    entry(("server.refused", "requests", "of them, turned away by the server itself"), |m, _| m.counts.refused_by_server as f64),
     entry(("ideal.share", "", "of the server's time that is good clients' due: G/(G+B), or all that they want if that is less"), |m, _| m.setup.ideal_share()),
     entry(("ideal.worked", "s", "the same of the time so far that is counted"), |m, now| m.setup.ideal_share() * (now - m.counted()).as_secs_f64()),
 
