@@ -19,6 +19,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::http_gate::Full;
 use crate::http_operated::{certificate, files, with_tls};
+use crate::http_slow::table_of;
 use crate::http_world::{HUGE, World, header, within};
 use crate::http2_wire::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Ended, Frame, GOAWAY, HEADERS,
@@ -602,6 +603,59 @@ async fn a_client_that_reads_nothing_is_cut() {
         }
     })
     .await;
+    within("the end at the server", world.seen.cancelled.notified()).await;
+}
+
+/// However many streams it has, a connection is one place, in the phase of the furthest of them.
+#[tokio::test]
+async fn a_connection_is_one_place() {
+    let world = World::with(table_of(8)).await;
+    let mut raw = Raw::to(world.addr()).await;
+    let post = frame(HEADERS, END_HEADERS, 1, &request("POST", "/never", &[]));
+    let phase_is = async |phase: Phase| {
+        within(phase.name(), async {
+            while traffic(&world).await.connections[phase] != 1 {
+                tokio::time::sleep(DRIP).await;
+            }
+        })
+        .await;
+        let snapshot = world.front.snapshot().await;
+        assert_eq!(snapshot.traffic.connections.sum(), 1);
+        assert_eq!(snapshot.gate.connections.unwrap().held, 1);
+    };
+    raw.send(&[post]).await;
+    phase_is(Phase::Body).await;
+    raw.send(&[get(3, "/never")]).await;
+    phase_is(Phase::Waiting).await;
+    raw.send(&[frame(RST_STREAM, 0, 3, &[0, 0, 0, 8])]).await;
+    phase_is(Phase::Body).await;
+    raw.send(&[frame(RST_STREAM, 0, 1, &[0, 0, 0, 8])]).await;
+    phase_is(Phase::Idle).await;
+}
+
+/// A place that is needed for another is given up with a word to the client.
+#[tokio::test]
+async fn a_slow_connection_loses_its_place() {
+    let world = World::with(table_of(1)).await;
+    let mut raw = Raw::to(world.addr()).await;
+    let head = request("POST", "/never", &[]);
+    raw.send(&[
+        frame(HEADERS, END_HEADERS, 1, &head),
+        frame(DATA, 0, 1, b"abc"),
+    ])
+    .await;
+    within("the request", world.seen.came.notified()).await;
+    within("an honest request", async {
+        loop {
+            let mut wire = world.connect().await;
+            wire.send(crate::http_world::get("/")).await;
+            if wire.response().await.is_some_and(|r| r.status == 200) {
+                break;
+            }
+        }
+    })
+    .await;
+    assert_eq!(raw.end().await, Ended(Some(ENHANCE_YOUR_CALM)));
     within("the end at the server", world.seen.cancelled.notified()).await;
 }
 

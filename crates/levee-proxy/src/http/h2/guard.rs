@@ -109,7 +109,8 @@ impl Bucket {
         let more = passed.saturating_mul(self.per_second);
         self.level = self.level.saturating_add(more).min(self.burst);
         let taken = self.level.checked_sub(1_000);
-        self.level = taken.unwrap_or(0);
+        // What is saved up towards the next one stays.
+        self.level = taken.unwrap_or(self.level);
         taken.is_some()
     }
 }
