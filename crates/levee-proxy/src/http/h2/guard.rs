@@ -108,8 +108,8 @@ impl Bucket {
         self.at_ms = now_ms;
         let more = passed.saturating_mul(self.per_second);
         self.level = self.level.saturating_add(more).min(self.burst);
+        // What there is of the next one stays.
         let taken = self.level.checked_sub(1_000);
-        // What is saved up towards the next one stays.
         self.level = taken.unwrap_or(self.level);
         taken.is_some()
     }
