@@ -18,10 +18,14 @@ const LARGE_KEPT_MAX: usize = 256;
 pub(crate) struct Buffers {
     small: RefCell<Vec<Vec<u8>>>,
     large: RefCell<Vec<Vec<u8>>>,
+    #[cfg(test)]
+    pub(crate) lent: std::cell::Cell<usize>,
 }
 
 impl Buffers {
     fn take(&self, bytes: usize) -> Vec<u8> {
+        #[cfg(test)]
+        self.lent.set(self.lent.get() + 1);
         let list = if bytes <= SMALL_BYTES {
             &self.small
         } else {
@@ -36,6 +40,8 @@ impl Buffers {
     }
 
     fn give(&self, bytes: Vec<u8>) {
+        #[cfg(test)]
+        self.lent.set(self.lent.get() - 1);
         let (list, max) = match bytes.len() {
             SMALL_BYTES => (&self.small, SMALL_KEPT_MAX),
             LARGE_BYTES => (&self.large, LARGE_KEPT_MAX),

@@ -343,3 +343,90 @@ fn date_now() -> [u8; 29] {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     Date::from_unix(since.map_or(0, |d| d.as_secs())).imf_fixdate()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::gate::Recordings;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    async fn listen() -> (TcpListener, std::net::SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        (listener, addr)
+    }
+
+    /// A worker whose connections one asks for by hand.
+    fn worker(server: std::net::SocketAddr) -> Rc<Worker> {
+        let settings = HttpSettings::new("test", Vec::new(), server);
+        let gate = Gate::new(&settings, 1, Recordings::default()).unwrap();
+        let control = Control {
+            active: Arc::new(Active::new(settings, 1, None)),
+            stop_at: None,
+        };
+        let shared = Arc::new(Shared {
+            gate,
+            upstream_open: Arc::default(),
+        });
+        Rc::new(Worker::new(&control, shared, None))
+    }
+
+    /// Reads until `end`.
+    async fn until(stream: &mut TcpStream, end: &[u8]) {
+        let mut have = Vec::new();
+        while !have.ends_with(end) {
+            assert!(stream.read_buf(&mut have).await.unwrap() > 0);
+        }
+    }
+
+    async fn idle_connections_hold_no_buffer() {
+        let (origin, server) = listen().await;
+        let (front, addr) = listen().await;
+        let worker = worker(server);
+        tokio::task::spawn_local(async move {
+            let (mut stream, _) = origin.accept().await.unwrap();
+            loop {
+                until(&mut stream, b"\r\n\r\n").await;
+                let body = [
+                    b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n".as_slice(),
+                    &[b'x'; 99_999],
+                    b"!",
+                ];
+                stream.write_all(&body.concat()).await.unwrap();
+            }
+        });
+        let mut clients = Vec::new();
+        for _ in 0..3 {
+            let mut client = TcpStream::connect(addr).await.unwrap();
+            let (stream, peer) = front.accept().await.unwrap();
+            let open = OpenConnection::new(&worker);
+            let serve =
+                connection::serve(Rc::clone(&worker), stream, peer, Listen::plain(addr), open);
+            tokio::task::spawn_local(serve);
+            for _ in 0..2 {
+                client
+                    .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                    .await
+                    .unwrap();
+                until(&mut client, b"!").await;
+            }
+            clients.push(client);
+        }
+        assert_eq!((worker.connections.get(), worker.pool.len()), (3, 1));
+        assert_eq!(worker.buffers.lent.get(), 0);
+    }
+
+    #[test]
+    fn an_idle_connection_holds_no_buffer() {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default())
+            .unwrap();
+        let limit = Duration::from_secs(10);
+        let ended = runtime.block_on(async {
+            tokio::time::timeout(limit, idle_connections_hold_no_buffer()).await
+        });
+        ended.unwrap();
+    }
+}

@@ -186,7 +186,7 @@ async fn lingering_ends() {
     assert!(begun.elapsed() >= SHORT - Duration::from_millis(50));
 }
 
-fn table_of(capacity: u32) -> impl FnOnce(&mut HttpSettings) {
+pub(crate) fn table_of(capacity: u32) -> impl FnOnce(&mut HttpSettings) {
     move |s| {
         s.connections = Some(ConnectionSettings {
             capacity,

@@ -7,6 +7,7 @@ mod calls;
 mod eviction;
 mod hostile;
 mod http2;
+mod http2_hostile;
 mod http2_wire;
 mod http_exchange;
 mod http_gate;

@@ -108,8 +108,9 @@ impl Bucket {
         self.at_ms = now_ms;
         let more = passed.saturating_mul(self.per_second);
         self.level = self.level.saturating_add(more).min(self.burst);
+        // What there is of the next one stays.
         let taken = self.level.checked_sub(1_000);
-        self.level = taken.unwrap_or(0);
+        self.level = taken.unwrap_or(self.level);
         taken.is_some()
     }
 }
