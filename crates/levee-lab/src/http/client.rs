@@ -21,6 +21,9 @@ const PIECE_S: f64 = 0.02;
 /// Pieces are not smaller or larger than this, whatever the rate.
 const PIECE_BYTES: std::ops::RangeInclusive<usize> = 64..=16_384;
 
+/// What a client catches up with when timers were late: a busy machine's delays.
+const SLACK: Duration = Duration::from_millis(100);
+
 /// What a client did after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -73,9 +76,8 @@ impl Client {
             counted,
             target,
             source,
-            // A timer that is late by a few milliseconds costs no bandwidth.
-            bucket: RefCell::new(Bucket::new(group.up, piece as f64)),
-            hashes: RefCell::new(Bucket::new(group.hashes, group.hashes * PIECE_S)),
+            bucket: RefCell::new(Bucket::new(group.up, SLACK)),
+            hashes: RefCell::new(Bucket::new(group.hashes, SLACK)),
             payers: RefCell::default(),
             turn: Notify::new(),
             piece,
@@ -92,6 +94,7 @@ impl Client {
         if at > self.now() {
             tokio::time::sleep_until((self.epoch + at).into()).await;
         }
+        self.hashes.borrow_mut().used(self.now());
     }
 
     /// A request that pays from now on, until what is given is dropped.
@@ -142,6 +145,7 @@ impl Client {
             tokio::time::sleep_until((self.epoch + at).into()).await;
         }
         grant.bytes = 0;
+        self.bucket.borrow_mut().used(self.now());
         self.note(|counts| counts.bytes += bytes as u64);
     }
 

@@ -125,6 +125,15 @@ async fn serve(wire: &mut Wire, seen: &Seen) -> Option<()> {
             );
             wire.put(head.as_bytes()).await?;
         }
+        "/parts" => {
+            let body = "<!doctype html><title>parts</title><script>let n = 0; for (let i = 0; i < 40; i++)\
+                        fetch('/part?' + i).then((a) => { if (a.ok) document.title = ++n + ' parts'; })</script>";
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n{body}"
+            );
+            wire.put(head.as_bytes()).await?;
+        }
         "/submit" => {
             let got = wire.body(&head).await?.len();
             let body = format!("<!doctype html><title>got {got}</title>");

@@ -26,10 +26,12 @@ use crate::http::worker::{Stopped, Worker};
 const PIECE_S: f64 = 0.01;
 /// Pieces are not smaller or larger than this.
 const PIECE_BYTES: std::ops::RangeInclusive<usize> = 64..=16_384;
+/// What a client catches up with when timers were late.
+const SLACK: Duration = Duration::from_millis(20);
 /// What a reader that takes its time asks the kernel to keep for it; the kernel keeps a little more.
 const SLOW_READER_BUFFER: usize = 1_024;
-/// A body that never ends says that it is so long.
-const ENDLESS: u64 = 1 << 40;
+/// A body that never ends says that it is so long: what servers let pass as an upload.
+const ENDLESS: u64 = 1 << 26;
 
 /// How a try ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -415,7 +417,7 @@ impl Client {
         let (least, most) = PIECE_BYTES.into_inner();
         let piece = ((rate * PIECE_S) as usize).clamp(least, most);
         Line {
-            bucket: Bucket::new(rate, piece as f64),
+            bucket: Bucket::new(rate, SLACK),
             piece,
             epoch: self.world.epoch,
         }
@@ -489,6 +491,7 @@ impl Line {
         if at > now {
             tokio::time::sleep_until((self.epoch + at).into()).await;
         }
+        self.bucket.used(self.epoch.elapsed());
     }
 
     async fn send(
