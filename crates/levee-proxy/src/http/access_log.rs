@@ -394,15 +394,15 @@ fn json(out: &mut Vec<u8>, line: &Line<'_>, front: &str) {
         line.took.as_secs_f64()
     );
     let _ = match line.decision {
-        Decision::Passed => write!(out, "\"decision\":\"passed\"}}\n"),
-        Decision::Admitted { waited, price } => write!(
+        Decision::Passed => writeln!(out, "\"decision\":\"passed\"}}"),
+        Decision::Admitted { waited, price } => writeln!(
             out,
-            "\"decision\":\"admitted\",\"waited\":{:.6},\"price\":{price}}}\n",
+            "\"decision\":\"admitted\",\"waited\":{:.6},\"price\":{price}}}",
             waited.as_secs_f64()
         ),
-        Decision::Refused { cause, price } => write!(
+        Decision::Refused { cause, price } => writeln!(
             out,
-            "\"decision\":\"refused\",\"cause\":\"{cause}\",\"price\":{price}}}\n"
+            "\"decision\":\"refused\",\"cause\":\"{cause}\",\"price\":{price}}}"
         ),
     };
 }

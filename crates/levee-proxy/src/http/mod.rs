@@ -47,7 +47,7 @@ mod worker;
 
 use std::io as std_io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
@@ -162,7 +162,26 @@ pub struct Running {
     ended: Vec<oneshot::Receiver<Traffic>>,
 }
 
-type Ask = mpsc::Sender<oneshot::Sender<Traffic>>;
+/// A way to one worker's numbers.
+#[derive(Debug)]
+struct Ask {
+    worker: mpsc::Sender<oneshot::Sender<Traffic>>,
+    /// Its last, once it has ended.
+    last: Arc<OnceLock<Traffic>>,
+}
+
+impl Ask {
+    /// As of now, or of its end.
+    async fn numbers(&self) -> Option<Traffic> {
+        let (tx, rx) = oneshot::channel();
+        if self.worker.send(tx).await.is_ok()
+            && let Ok(now) = rx.await
+        {
+            return Some(now);
+        }
+        self.last.get().cloned()
+    }
+}
 
 /// A way to ask a running front for its numbers.
 #[derive(Clone, Debug)]
@@ -175,13 +194,15 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The numbers as of now; `None` when the front has stopped.
+    /// The numbers as of now; `None` when the front has stopped. While it drains, workers that have nothing left count with
+    /// their last numbers.
     pub async fn snapshot(&self) -> Option<Snapshot> {
+        if self.asks.iter().all(|ask| ask.worker.is_closed()) {
+            return None;
+        }
         let mut traffic = Traffic::default();
         for ask in self.asks.iter() {
-            let (tx, rx) = oneshot::channel();
-            ask.send(tx).await.ok()?;
-            traffic.add(&rx.await.ok()?);
+            traffic.add(&ask.numbers().await?);
         }
         Some(self.with(traffic))
     }
@@ -232,7 +253,11 @@ pub async fn start(mut settings: HttpSettings) -> Result<Running, StartError> {
     let (mut asks, mut ended) = (Vec::new(), Vec::new());
     for (index, listeners) in sockets.into_iter().enumerate() {
         let (ask, asked) = mpsc::channel(ASKS_MAX);
-        asks.push(ask);
+        let last = Arc::default();
+        asks.push(Ask {
+            worker: ask,
+            last: Arc::clone(&last),
+        });
         let begun = worker::spawn(Start {
             index,
             listeners,
@@ -240,6 +265,7 @@ pub async fn start(mut settings: HttpSettings) -> Result<Running, StartError> {
             lane: log.as_ref().map(|log| log.lane(&name)),
             control: receiver.clone(),
             asks: asked,
+            last,
         })
         .map_err(StartError::Worker)?;
         let died = |_| Err(std_io::Error::other("its thread ended at once"));

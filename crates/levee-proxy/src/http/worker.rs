@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use levee_http::date::Date;
@@ -209,6 +209,8 @@ pub(crate) struct Start {
     pub(crate) control: watch::Receiver<Control>,
     /// Who wants to know its numbers.
     pub(crate) asks: mpsc::Receiver<oneshot::Sender<Traffic>>,
+    /// What it counted, once it answers no more.
+    pub(crate) last: Arc<OnceLock<Traffic>>,
 }
 
 /// What a worker tells of its beginning and of its end.
@@ -252,6 +254,7 @@ async fn run(start: Start, ready: oneshot::Sender<io::Result<()>>) -> Option<Tra
         lane,
         mut control,
         mut asks,
+        last,
     } = start;
     let first = control.borrow_and_update().clone();
     let worker = Rc::new(Worker::new(&first, shared, lane));
@@ -302,7 +305,8 @@ async fn run(start: Start, ready: oneshot::Sender<io::Result<()>>) -> Option<Tra
     let stop_at = stop_at.unwrap_or_else(Instant::now);
     drop(tokio::time::timeout_at(stop_at.into(), drained).await);
     worker.pool.clear();
-    Some(worker.numbers())
+    // Before the questions have no receiver: another worker may drain for long.
+    Some(last.get_or_init(|| worker.numbers()).clone())
 }
 
 async fn tick(worker: Rc<Worker>) {

@@ -217,3 +217,38 @@ async fn every_request_has_its_line() {
         "{text}"
     );
 }
+
+/// A worker that has nothing left ends at once; the front is told of until the last one has.
+#[tokio::test]
+async fn a_front_that_drains_is_told_of_until_its_last_worker_has_ended() {
+    let world = World::with(|settings| settings.workers = 4).await;
+    for _ in 0..8 {
+        assert_eq!(world.get("/").await.status, 200);
+    }
+    let mut slow = world.connect().await;
+    slow.send(get("/when-told")).await;
+    within("the request", async {
+        while world.seen.requests().len() < 9 {
+            world.seen.came.notified().await;
+        }
+    })
+    .await;
+    let watch = world.front.watch();
+    let stop = tokio::spawn(world.front.stop(Duration::from_secs(10)));
+    let draining = async {
+        loop {
+            let numbers = watch.snapshot().await.expect("it drains still");
+            if numbers.draining {
+                return numbers;
+            }
+        }
+    };
+    let numbers = within("the drain", draining).await;
+    assert_eq!(numbers.traffic.requests_h1, 9);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(watch.snapshot().await.unwrap().traffic.requests_h1, 9);
+    world.seen.go.one();
+    assert_eq!(slow.answer().await.body, "told");
+    assert_eq!(stop.await.unwrap().traffic.requests_h1, 9);
+    assert!(watch.snapshot().await.is_none());
+}

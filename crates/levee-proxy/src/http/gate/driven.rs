@@ -174,8 +174,10 @@ mod tests {
                 places.push(place);
             }
             places.retain(|place| !place.is_evicted());
-            if round % 5 == 0 {
-                permits.pop().map(|permit| permit.done(Outcome::Answered));
+            if round % 5 == 0
+                && let Some(permit) = permits.pop()
+            {
+                permit.done(Outcome::Answered);
             }
         }
     }
