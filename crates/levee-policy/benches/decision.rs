@@ -1,6 +1,7 @@
 //! The cost of a decision at a full table: one arrival, one victim, its end, and the answer of the newcomer.
 //!
-//! `fast` is the machine as it runs. `naive` is only the choice of the victim, drawn in `O(k)` as the strategy is defined,
+//! `fast` is the machine as it runs, `phases` the same with the phases of HTTP: a newcomer in its headers, a victim, its end, and the newcomer
+//! goes on to another phase; `progress` is one report of a connection anywhere in a full table. `naive` is only the choice of the victim, drawn in `O(k)` as the strategy is defined,
 //! without tables, look-ups or bookkeeping: a lower bound of what a plain implementation costs. Its uniform draw is one index
 //! into a list without exempt calls, so that it says nothing about `O(k)`.
 #![expect(
@@ -18,7 +19,7 @@ use levee_policy::{
     Span, StateMachine, Time,
     selective::{
         Arrival, CallKey, CallState, Class, ClassId, Config, DropFactor, Input, MEAN_CALL, Output,
-        PhaseId, Selective, Strategy,
+        PhaseId, Selective, Strategy, phases_of_http,
     },
 };
 use rand_core::{Rng, SeedableRng};
@@ -68,6 +69,63 @@ impl Steady {
             steady.step();
         }
         steady
+    }
+
+    /// With phases, and each call gone on to the next one.
+    fn in_phases(capacity: u32, strategy: Strategy) -> Self {
+        let config = Config {
+            strategy,
+            round: Span::from_millis(1),
+            phases: phases_of_http(),
+            ..Config::default()
+        };
+        let mut steady = Self {
+            table: Selective::new(capacity, config).unwrap(),
+            rng: Pcg64Mcg::seed_from_u64(1),
+            now: Time::ZERO,
+            // Four seconds until every place has been given anew: some fall behind.
+            gap: Span::from_nanos(4_000_000_000 / u64::from(capacity)),
+            key: 0,
+            classes: 1,
+        };
+        for _ in 0..4 * u64::from(capacity) {
+            steady.phase_step();
+        }
+        steady
+    }
+
+    fn phase_step(&mut self) {
+        self.now = self.now + self.gap;
+        self.key += 1;
+        let call = CallKey(self.key);
+        let arrival = Arrival {
+            call,
+            class: ClassId::DEFAULT,
+            phase: PhaseId::HEADERS,
+            caller: None,
+            source: None,
+        };
+        self.tell(Input::Arrive(arrival));
+        let phase = PhaseId((self.key % 5) as u8);
+        self.tell(Input::Enter { call, phase });
+    }
+
+    fn tell(&mut self, input: Input) {
+        self.table.handle(self.now, input, &mut self.rng);
+        while let Some(output) = self.table.poll_output() {
+            if let Output::Evict { call, .. } = output {
+                let ended = Input::Ended { call };
+                self.table.handle(self.now, ended, &mut self.rng);
+            }
+        }
+    }
+
+    /// A report of one of the calls that came last, of whom most are held.
+    fn report(&mut self) {
+        self.now = self.now + Span::from_nanos(1_000);
+        let ago = self.rng.next_u64() % u64::from(self.table.capacity());
+        let call = CallKey(self.key - ago);
+        self.tell(Input::Progress { call, units: 300 });
     }
 
     fn step(&mut self) {
@@ -125,6 +183,33 @@ fn fast(criterion: &mut Criterion) {
     }
 }
 
+fn phases(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("phases");
+    group
+        .measurement_time(Duration::from_secs(2))
+        .warm_up_time(Duration::from_secs(1))
+        .sample_size(20);
+    for strategy in STRATEGIES {
+        for capacity in CAPACITIES {
+            let id = BenchmarkId::new(strategy.name(), capacity);
+            let mut steady = None;
+            group.bench_function(id, |bencher| {
+                let steady = steady.get_or_insert_with(|| Steady::in_phases(capacity, strategy));
+                bencher.iter(|| steady.phase_step());
+            });
+        }
+    }
+    for capacity in CAPACITIES {
+        let mut steady = None;
+        group.bench_function(BenchmarkId::new("progress", capacity), |bencher| {
+            let roulette = Strategy::Roulette;
+            let steady = steady.get_or_insert_with(|| Steady::in_phases(capacity, roulette));
+            bencher.iter(|| steady.report());
+        });
+    }
+    group.finish();
+}
+
 fn naive(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("naive");
     group
@@ -163,5 +248,5 @@ fn naive(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, fast, naive);
+criterion_group!(benches, fast, phases, naive);
 criterion_main!(benches);

@@ -126,7 +126,7 @@ fn phases_are_read() {
         name = "headers"
         weight = 8
         usual = "1s"
-        rate = 500
+        behind = "2s"
 
         [[phase]]
         name = "waiting"
@@ -137,7 +137,7 @@ fn phases_are_read() {
         weight = 0.25
         usual = "1s"
         rate = 500.0
-        behind = "3s"
+        behind = "2s"
         "#,
     );
     let http = phases_of_http();

@@ -1,6 +1,7 @@
 //! Prints the tables of docs/model-http.md: the share of honest clients that are served, for each slow attack and defence.
 //!
-//! `cargo run --release -p levee-sim --example http-defences [RUNS]`, 20 runs unless given.
+//! `cargo run --release -p levee-sim --example http-defences [RUNS [TEXT]]`, 20 runs unless given, and of all defences or those that
+//! have this text in their names.
 #![expect(
     clippy::unwrap_used,
     reason = "an example stops at what it did not expect"
@@ -249,6 +250,7 @@ fn measure(setup: Setup, runs: u64) -> (f64, f64, f64, u64) {
 
 fn main() {
     let runs = std::env::args().nth(1).map_or(20, |n| n.parse().unwrap());
+    let only = std::env::args().nth(2).unwrap_or_default();
     let names: Vec<_> = attacks().iter().map(|(name, _)| *name).collect();
     let mut events = 0;
     println!("mean_call {}\n", service().mean_connection());
@@ -257,6 +259,9 @@ fn main() {
         println!("| defence | {} |", names.join(" | "));
         println!("|---|{}", "---|".repeat(names.len()));
         for (name, defend) in defences() {
+            if !name.contains(&only) {
+                continue;
+            }
             print!("| {name} |");
             for (_, kind) in attacks() {
                 let mut setup = service();

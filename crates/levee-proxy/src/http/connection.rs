@@ -283,8 +283,8 @@ async fn begin(
     link.timer.set(timeouts.tls_handshake);
     // Another has to leave first.
     let ready = poll_fn(|cx| {
-        let ready = pin!(async { link.place.borrow().ready().await }).poll(cx);
-        match ready {
+        let place = link.place.borrow();
+        match pin!(place.ready()).poll(cx) {
             Poll::Ready(()) => Poll::Ready(Ok(())),
             Poll::Pending => stopped_or_pending(&link, cx),
         }

@@ -197,6 +197,10 @@ impl Exchange {
                     return Err(Failure::Server(502));
                 }
             };
+            if !matches!(upstream, After::Tunnel(_)) {
+                // The client's connection may be idle from here on, and holds no buffer then.
+                self.input.release(&worker.buffers);
+            }
             return Ok(match upstream {
                 After::Tunnel(upstream) => Done::Tunnel(upstream),
                 After::Keep(upstream) => {
@@ -204,10 +208,7 @@ impl Exchange {
                     worker.pool.put(upstream, until_ms);
                     Done::Answered
                 }
-                After::Close => {
-                    self.input.release(&worker.buffers);
-                    Done::Answered
-                }
+                After::Close => Done::Answered,
             });
         }
     }

@@ -232,7 +232,9 @@ pub(crate) fn spawn(start: Start) -> io::Result<Begun> {
                     let last = runtime.block_on(run(start, ready_tx));
                     // Its connections are closed before anybody hears that it has ended.
                     drop(runtime);
-                    drop(last.map(|traffic| ended_tx.send(traffic)));
+                    if let Some(traffic) = last {
+                        drop(ended_tx.send(traffic));
+                    }
                 }
                 // Nobody listens when the start was given up.
                 Err(error) => drop(ready_tx.send(Err(error))),

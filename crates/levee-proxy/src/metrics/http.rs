@@ -217,6 +217,21 @@ const THINNER: &[Family<RequestsSnapshot>] = &[
         read: Read::Gauge(|s| s.payment_rate),
     },
     Family {
+        name: "wait_seconds",
+        help: "From a request's arrival to its admission, of those that waited",
+        read: Read::Seconds(|s| &s.wait),
+    },
+    Family {
+        name: "fairness",
+        help: "Jain's index of the admitted requests of client groups lately: 1 all got the same, 1 / groups one got all",
+        read: Read::Gauge(|s| s.fairness.as_ref().map_or(1.0, |all| all.admitted.jain)),
+    },
+    Family {
+        name: "groups",
+        help: "Client groups that were admitted lately, estimated",
+        read: Read::Gauge(|s| s.fairness.as_ref().map_or(0.0, |all| all.admitted.groups)),
+    },
+    Family {
         name: "arrivals",
         help: "Requests that asked",
         read: Read::Counter(|s| s.stats.arrivals),

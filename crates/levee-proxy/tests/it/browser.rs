@@ -124,7 +124,7 @@ impl Browser {
     }
 
     fn call(&self, method: &str, path: &str, body: &Value) -> Value {
-        let body = if method == "GET" {
+        let body = if body.is_null() {
             String::new()
         } else {
             body.to_string()
@@ -138,12 +138,9 @@ impl Browser {
             body.len()
         )
         .unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let answer = String::from_utf8_lossy(&answer);
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let (head, body) = answer_of(stream);
         let mut value: Value =
-            serde_json::from_str(body).unwrap_or_else(|_| panic!("{head}\n{body}"));
+            serde_json::from_str(&body).unwrap_or_else(|_| panic!("{head}\n{body}"));
         let value = value["value"].take();
         let error = value.get("error").and_then(Value::as_str);
         // A navigation that another one overtakes, as pages that load themselves anew do, is no failure.
@@ -170,11 +167,31 @@ impl Drop for Browser {
                 self.session
             );
             let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
-            let _ = stream.read_to_end(&mut Vec::new());
+            let _ = stream.read(&mut [0; 1024]);
         }
         let _ = self.driver.kill();
         let _ = self.driver.wait();
     }
+}
+
+/// The head and the body of an answer. The driver keeps its connections, whatever it is asked.
+fn answer_of(stream: TcpStream) -> (String, String) {
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert!(
+            reader.read_line(&mut head).unwrap() > 0,
+            "chromedriver answers: {head}"
+        );
+    }
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length")
+            .then(|| value.trim().parse().unwrap())
+    });
+    let mut body = vec![0; length.unwrap()];
+    reader.read_exact(&mut body).unwrap();
+    (head, String::from_utf8(body).unwrap())
 }
 
 /// The port that the driver says it listens on.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use h2::client::{self, SendRequest};
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, Request, Response};
+use levee_policy::Span;
 use levee_policy::thinner::Mode;
 use levee_proxy::http::pages::PAY_PATH;
 use levee_proxy::http::snapshot::Phase;
@@ -683,13 +684,6 @@ async fn payment_flows_beyond_the_windows() {
         .to_str()
         .unwrap()
         .to_owned();
-    // A refusal does not wait for a body.
-    let mut ready = client.clone().ready().await.unwrap();
-    let (answer, _body) = ready
-        .send_request(to("POST", "/echo").body(()).unwrap(), false)
-        .unwrap();
-    assert_eq!(within("a refusal", answer).await.unwrap().status(), 503);
-
     let mut ready = client.clone().ready().await.unwrap();
     let (waits, _) = ready
         .send_request(with(&ticket, "GET", "/").body(()).unwrap(), true)
@@ -724,6 +718,28 @@ async fn payment_flows_beyond_the_windows() {
     let seen = full.world.seen.requests();
     assert_eq!(seen.len(), 2, "{seen:?}");
     assert_eq!(header(&seen[1], "levee-ticket"), None);
+}
+
+/// Case 14: a refusal comes before any 100, and the body is not awaited.
+#[tokio::test]
+async fn a_refused_body_is_never_asked_for() {
+    let full = Full::with(Mode::Auction, |settings| {
+        if let Some(config) = &mut settings.defense {
+            config.patience = Span::from_millis(100);
+        }
+    })
+    .await;
+    let mut raw = Raw::to(full.world.addr()).await;
+    let head = request(
+        "POST",
+        "/echo",
+        &[("content-length", "5"), ("expect", "100-continue")],
+    );
+    raw.send(&[frame(HEADERS, END_HEADERS, 1, &head)]).await;
+    assert_eq!(raw.answer(1).await, Ok(503));
+    let reset = raw.await_frame(RST_STREAM, 1).await;
+    assert_eq!(u32::from(reset.payload[3]), NO_ERROR);
+    assert_eq!(full.world.seen.requests().len(), 1);
 }
 
 #[tokio::test]

@@ -125,6 +125,15 @@ async fn serve(wire: &mut Wire, seen: &Seen) -> Option<()> {
             );
             wire.put(head.as_bytes()).await?;
         }
+        "/parts" => {
+            let body = "<!doctype html><title>parts</title><script>let n = 0; for (let i = 0; i < 40; i++)\
+                        fetch('/part?' + i).then((a) => { if (a.ok) document.title = ++n + ' parts'; })</script>";
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n{body}"
+            );
+            wire.put(head.as_bytes()).await?;
+        }
         "/submit" => {
             let got = wire.body(&head).await?.len();
             let body = format!("<!doctype html><title>got {got}</title>");
@@ -217,7 +226,7 @@ async fn serve(wire: &mut Wire, seen: &Seen) -> Option<()> {
         }
         "/head" => {
             wire.put(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-                .await?
+                .await?;
         }
         "/not-modified" => {
             wire.put(b"HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\nContent-Length: 1000\r\n\r\n")
@@ -254,7 +263,7 @@ async fn serve(wire: &mut Wire, seen: &Seen) -> Option<()> {
         }
         _ => {
             wire.put(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-                .await?
+                .await?;
         }
     }
     (keep && !close).then_some(())

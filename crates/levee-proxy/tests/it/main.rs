@@ -10,6 +10,8 @@ mod http2;
 mod http2_wire;
 mod http_exchange;
 mod http_gate;
+mod http_gate_browser;
+mod http_gate_seven;
 mod http_heads;
 mod http_operated;
 mod http_slow;

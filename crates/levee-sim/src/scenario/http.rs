@@ -2,6 +2,7 @@
 
 use levee_config::Variant;
 use levee_policy::Span;
+use levee_policy::selective::{Config, Kind, Phase, phases_of_http};
 use serde::Deserialize;
 
 use super::raw::{RawAttack, RawHonest, RawLane, RawService};
@@ -150,6 +151,26 @@ pub(super) fn of_tables(
     }
 }
 
+/// The defence of a lane. SeVen weighs connections by phase and progress, unless the lane says when one is INCALL or has a cap
+/// on that time; phases that it writes stand for those of their names.
+pub(super) fn defense(lane: &RawLane) -> Option<Config> {
+    let mut defense = lane.defense.clone()?;
+    let by_state = lane.in_call.is_some() || defense.max_duration.is_some();
+    if defense.phases.is_empty() && (by_state || defense.kind != Kind::Seven) {
+        return Some(defense);
+    }
+    let written = std::mem::replace(&mut defense.phases, phases_of_http());
+    for phase in written {
+        let same = |known: &&mut Phase| known.name == phase.name;
+        match defense.phases.iter_mut().find(same) {
+            Some(known) => *known = phase,
+            // Whoever checks the setup says that it has no use for this one.
+            None => defense.phases.push(phase),
+        }
+    }
+    Some(defense)
+}
+
 impl Http {
     /// The same with what a lane says.
     pub(super) fn in_lane(mut self, lane: &RawLane) -> Self {
@@ -167,8 +188,12 @@ impl Http {
 /// The first thing that the model refuses: the key in the scenario, and what it expects.
 pub(super) fn refused(setup: &Setup) -> Option<(&'static str, &'static str)> {
     match setup.http_model()?.check() {
-        // The defence has been checked by then.
-        Ok(()) | Err(SetupError::Defense(_)) => None,
+        Ok(()) => None,
+        // As it was written it has been checked by then: only the phases are new.
+        Err(SetupError::Defense(_)) => Some((
+            "defense.class",
+            "fewer factors of classes: each goes with each phase",
+        )),
         Err(SetupError::Value { key, expected }) => Some((key, expected)),
     }
 }

@@ -36,8 +36,8 @@ pub(super) const DAY: f64 = 86_400.0;
 pub(super) type ReadFile<'r> = &'r dyn Fn(&str) -> std::io::Result<String>;
 
 /// Keys that hold a list by themselves, and so are not swept.
-const LISTS_OF_DEFENSE: &[&str] = &["class"];
-const LISTS_OF_LANE: &[&str] = &["name", "defense.class"];
+const LISTS_OF_DEFENSE: &[&str] = &["class", "phase"];
+const LISTS_OF_LANE: &[&str] = &["name", "defense.class", "defense.phase"];
 /// All points are run by one model.
 pub(super) const LISTS_OF_SERVICE: &[&str] = &["kind"];
 const LISTS_OF_MODEL: &[&str] = &["quirks"];
@@ -661,7 +661,10 @@ impl<'d, 't> Reader<'d, 't> {
                     lane: lane.name.clone(),
                     at: [&at[..], &lane.at].concat(),
                     setup: Setup {
-                        defense: lane.raw.defense.clone(),
+                        defense: match kind {
+                            ServiceKind::Http => http::defense(&lane.raw),
+                            _ => lane.raw.defense.clone(),
+                        },
                         http: setup.http.map(|http| http.in_lane(&lane.raw)),
                         ..setup.clone()
                     },
@@ -677,7 +680,9 @@ impl<'d, 't> Reader<'d, 't> {
                     };
                     let remedy =
                         "docs/scenario.md lists the keys of an http service with their ranges";
-                    self.refuse(at, rest, "out of range", expected, remedy);
+                    let prefix = if table == "defense" { lane.prefix } else { "" };
+                    let key = format!("{prefix}{rest}");
+                    self.refuse(at, &key, "out of range", expected, remedy);
                 }
                 points.push(point);
             }

@@ -114,6 +114,39 @@ fn an_http_service_is_what_its_model_takes() {
 }
 
 #[test]
+fn seven_before_http_weighs_phases_unless_a_lane_says_when_a_connection_is_in_call() {
+    use levee_policy::selective::phases_of_http;
+    let phases = |lane: &str| {
+        let text = http("timeouts = \"nginx\"\nin_call = \"accept\"\n", lane);
+        let setup = parse(&text).unwrap().points[0].setup.clone();
+        let model = setup.http_model().unwrap();
+        assert_eq!(model.check(), Ok(()));
+        assert_eq!(model.defense, setup.defense);
+        setup.defense.unwrap().phases
+    };
+    let seven = "defense = { kind = \"seven\" }\n";
+    assert_eq!(phases(seven), phases_of_http());
+    assert_eq!(phases(&format!("{seven}in_call = \"request\"\n")), []);
+    assert_eq!(phases("defense = { kind = \"refuse\" }\n"), []);
+    let capped = "defense = { kind = \"seven\", max_duration = \"9s\" }\n";
+    assert_eq!(phases(capped), []);
+    let one = "defense = { kind = \"seven\", phase = [{ name = \"body\", weight = 3.0 }] }\n";
+    let mut own = phases_of_http();
+    own[2].weight = 3.0;
+    (own[2].usual, own[2].rate, own[2].behind) = (None, 0.0, Span::ZERO);
+    assert_eq!(phases(one), own);
+    let unknown = http(
+        "timeouts = \"nginx\"\nin_call = \"accept\"\n",
+        &one.replace("body", "boddy"),
+    );
+    let problems = parse(&unknown).unwrap_err().to_string();
+    assert!(
+        problems.contains("defense.phase") && problems.contains("`headers`"),
+        "{problems}"
+    );
+}
+
+#[test]
 fn http_is_swept_too() {
     assert_eq!(
         at(&http(
@@ -747,7 +780,7 @@ fn committed_scenarios_are_good() {
     };
     let names = |s: &Scenario| s.queries.iter().map(|q| q.name.clone()).collect::<Vec<_>>();
     let slowloris = read("http-slowloris.toml");
-    assert_eq!((slowloris.points.len(), names(&slowloris).len()), (4, 2));
+    assert_eq!((slowloris.points.len(), names(&slowloris).len()), (5, 2));
     let queue = read("mmkk.toml");
     let setup = &queue.points[0].setup;
     assert_eq!(

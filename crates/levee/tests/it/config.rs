@@ -44,6 +44,28 @@ fn the_printed_configuration_is_the_committed_text_and_is_good_itself() {
 }
 
 #[test]
+fn a_front_of_http_is_checked_and_printed_too() {
+    let web = "[[http]]\nlisten = [\"127.0.0.1:8000\"]\nserver = \"127.0.0.1:8080\"\n\
+               defense = { kind = \"thinner\", capacity.rate = 100.0 }\n";
+    let (status, out, error) = check(web, &["--print"]);
+    assert_eq!(status, 0);
+    assert!(
+        error.starts_with("warning: levee.toml:1:1: `http[0]`"),
+        "{error}"
+    );
+    assert_eq!(check(&out, &["--print"]).1, out);
+    let both = format!("{GOOD}{web}");
+    assert_eq!(check(&both, &["--quiet"]).0, 0);
+    let same = web.replace("8080", "8000");
+    let (status, _, error) = check(&same, &[]);
+    assert_eq!(status, 2);
+    assert!(
+        error.contains("levee.toml:3:10: `http[0].server`"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_bad_file_exits_with_2_and_all_its_problems() {
     let bad = GOOD
         .replace("capacity = 24", "capacity = 0")

@@ -12,6 +12,7 @@ use crate::http::settings::{
     HttpLimits, HttpSettings, HttpTimeouts, Listen, PaymentSettings, ProxyProtocol, TlsSettings,
 };
 use crate::http::tls;
+use crate::recorder::RecordSettings;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
@@ -126,7 +127,7 @@ impl Checker<'_> {
                 self.problem(
                     &format!("{front}.listen"),
                     "a tls: listener without a certificate",
-                    format!("a table `[{}]`", "http.tls"),
+                    "a table `[http.tls]`",
                     "write [http.tls] with `certificate` and `key`, the two PEM files",
                 );
                 None
@@ -240,7 +241,7 @@ impl Checker<'_> {
         &mut self,
         front: &str,
         raw: &RawHttp,
-    ) -> Option<crate::recorder::RecordSettings> {
+    ) -> Option<RecordSettings> {
         let key = |name: &str| format!("{front}.{name}");
         let of_connections = raw.connections.as_ref().and_then(|raw| raw.record.as_ref());
         let records = [

@@ -158,15 +158,16 @@ impl Connections {
 
     /// Tells the machine what it was spared while the table had room.
     fn catch_up(&mut self, now: Time) {
-        let news = self
-            .cells
-            .iter()
-            .filter_map(|(key, cell)| Some((*key, cell.news(CallKey(*key))?)));
-        let mut news: Vec<_> = news.collect();
+        let mut keys: Vec<u64> = self.cells.keys().copied().collect();
         // The order of a hash map must not decide anything.
-        news.sort_unstable_by_key(|(key, _)| *key);
-        for (_, input) in news {
-            self.handle(now, input, None);
+        keys.sort_unstable();
+        for key in keys {
+            let Some(cell) = self.cells.get(&key) else {
+                continue;
+            };
+            for input in cell.news(CallKey(key)) {
+                self.handle(now, input, None);
+            }
         }
     }
 
@@ -198,7 +199,7 @@ impl Connections {
             pmod: machine.pmod(),
             would_refuse: self.would_refuse,
             would_evict: self.would_evict,
-            stats: machine.stats().clone(),
+            stats: *machine.stats(),
         }
     }
 }
@@ -217,14 +218,14 @@ fn with_tunnels(config: &Config) -> Config {
 }
 
 impl Cell {
-    /// What the machine does not know yet.
-    fn news(&self, call: CallKey) -> Option<Input> {
+    /// What the machine does not know yet, in the order in which it is to know it.
+    fn news(&self, call: CallKey) -> impl Iterator<Item = Input> + use<> {
+        let entered = self.is_unreported.swap(false, Ordering::SeqCst);
+        let phase = PhaseId(self.phase.load(Ordering::SeqCst));
         let units = self.units.swap(0, Ordering::Relaxed);
-        if self.is_unreported.swap(false, Ordering::SeqCst) {
-            let phase = PhaseId(self.phase.load(Ordering::SeqCst));
-            return Some(Input::Enter { call, phase });
-        }
-        (units > 0).then_some(Input::Progress { call, units })
+        let enter = entered.then_some(Input::Enter { call, phase });
+        let progress = (units > 0).then_some(Input::Progress { call, units });
+        enter.into_iter().chain(progress)
     }
 }
 
@@ -315,13 +316,12 @@ impl Gate {
     }
 
     fn report(&self, key: u64, cell: &Cell) {
-        let Some(input) = cell.news(CallKey(key)) else {
-            return;
-        };
         let now = self.now();
         let mut table = self.connections();
         if let Some(connections) = table.as_mut() {
-            connections.handle(now, input, None);
+            for input in cell.news(CallKey(key)) {
+                connections.handle(now, input, None);
+            }
             self.arm(connections.deadline());
         }
     }
@@ -346,19 +346,23 @@ impl Place {
 
     /// Waits until the connection may be served: at once, unless a victim has still to leave.
     pub async fn ready(&self) {
-        if let Some((_, _, cell)) = &self.table {
-            poll_fn(|cx| cell.standing.poll(cx, |standing| standing != HELD)).await;
+        poll_fn(|cx| self.poll_ready(cx)).await;
+    }
+
+    /// Polls [`Self::ready`].
+    pub fn poll_ready(&self, cx: &std::task::Context<'_>) -> std::task::Poll<()> {
+        match &self.table {
+            Some((_, _, cell)) => cell
+                .standing
+                .poll(cx, |standing| standing != HELD)
+                .map(drop),
+            None => std::task::Poll::Ready(()),
         }
     }
 
     /// Waits until the connection is to be closed for another.
     pub async fn evicted(&self) {
-        match &self.table {
-            Some((_, _, cell)) => {
-                poll_fn(|cx| cell.standing.poll(cx, |standing| standing == EVICTED)).await;
-            }
-            None => std::future::pending().await,
-        }
+        poll_fn(|cx| self.poll_evicted(cx)).await;
     }
 
     /// Whether the connection is to be closed for another.
@@ -414,6 +418,7 @@ impl Place {
         let Some((gate, key, cell)) = &self.table else {
             return;
         };
+        cell.units.store(0, Ordering::Relaxed);
         cell.phase.store(phase.0, Ordering::SeqCst);
         cell.is_unreported.store(true, Ordering::SeqCst);
         if gate.is_pressed.load(Ordering::SeqCst) {

@@ -221,7 +221,7 @@ impl Gate {
         let mut connections = self.connections();
         match (connections.as_mut(), &settings.connections) {
             (Some(table), Some(new)) => {
-                table.reconfigure(now, new.capacity, &new.defense, settings.dry_run)
+                table.reconfigure(now, new.capacity, &new.defense, settings.dry_run);
             }
             (None, Some(new)) => {
                 let table = Connections::new(

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use levee_policy::thinner::{
-    Arrival, Config, Input, Mode, Outcome, Output, RequestKey, Stats, Thinner,
+    Arrival, Config, Fairness, Input, Mode, Outcome, Output, RequestKey, Stats, Thinner,
 };
 use levee_policy::{ConfigError, Identity, Span, StateMachine as _, Time};
 use serde::Serialize;
@@ -12,6 +12,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::driven::Driven;
 use super::signal::{Ending, Signal};
+use crate::histogram::Histogram;
 use crate::http::pages::{Cause, RETRY_BYTES, Refusal};
 use crate::http::ticket::{Spent, Ticket, Tickets};
 use crate::recorder::Recorder;
@@ -213,6 +214,8 @@ pub(super) struct Requests {
     bytes_per_second_max: Option<u64>,
     /// When the payment bytes so far would have come at that rate.
     paid_until: Time,
+    /// From arrival to admission, of those that waited.
+    wait: Histogram,
 }
 
 impl Requests {
@@ -239,6 +242,7 @@ impl Requests {
             payment_counts: PaymentCounts::default(),
             bytes_per_second_max: None,
             paid_until: Time::ZERO,
+            wait: Histogram::of_waits(),
         })
     }
 
@@ -581,7 +585,12 @@ impl Requests {
                     request,
                     price,
                     waited,
-                } => self.admit(request.0, price, waited, newcomer.as_deref_mut()),
+                } => {
+                    if waited > Span::ZERO {
+                        self.wait.note(waited.as_nanos() / 1_000);
+                    }
+                    self.admit(request.0, price, waited, newcomer.as_deref_mut());
+                }
                 Output::Refuse {
                     request,
                     cause,
@@ -766,6 +775,8 @@ impl Requests {
             payment_rate: machine.payment_rate(),
             admission_rate: machine.admission_rate(),
             limit: machine.limit(),
+            wait: self.wait.clone(),
+            fairness: Some(machine.fairness()),
             stats: *machine.stats(),
             tickets: self.ticket_counts,
             payment: self.payment_counts,
@@ -796,6 +807,10 @@ pub struct RequestsSnapshot {
     pub admission_rate: f64,
     /// The most requests at once, where the capacity is one of concurrent requests.
     pub limit: Option<u32>,
+    /// From arrival to admission, of the requests that waited.
+    pub wait: Histogram,
+    /// How the server was shared among groups of clients lately.
+    pub fairness: Option<Fairness>,
     /// The machine's counts.
     pub stats: Stats,
     /// What the gate counts of tickets.

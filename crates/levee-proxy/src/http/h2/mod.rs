@@ -76,8 +76,8 @@ pub(crate) async fn serve(connection: Connection) {
     };
     let end = loop {
         match poll_fn(|cx| own.poll_event(cx)).await {
-            Event::Stream(request, respond) => own.stream(request, respond),
-            Event::End(end) => break end,
+            Ok((request, respond)) => own.stream(request, respond),
+            Err(end) => break end,
         }
     };
     own.end(end).await;
@@ -133,10 +133,8 @@ struct Loop {
     told: bool,
 }
 
-enum Event {
-    Stream(Request<RecvStream>, SendResponse<Bytes>),
-    End(End),
-}
+/// A stream has come, or the connection has to end.
+type Event = Result<(Request<RecvStream>, SendResponse<Bytes>), End>;
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,11 +155,11 @@ impl Loop {
         let polled = self.frames.poll_accept(cx);
         // Before any stream: a flood is cut with what it has begun.
         if let Some(kind) = self.watch.abuse() {
-            return Poll::Ready(Event::End(End::Abuse(kind)));
+            return Poll::Ready(Err(End::Abuse(kind)));
         }
         match polled {
             Poll::Ready(Some(Ok((request, respond)))) => {
-                return Poll::Ready(Event::Stream(request, respond));
+                return Poll::Ready(Ok((request, respond)));
             }
             Poll::Ready(Some(Err(error))) => {
                 let calm = error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
@@ -170,9 +168,9 @@ impl Loop {
                 } else {
                     End::Closed
                 };
-                return Poll::Ready(Event::End(end));
+                return Poll::Ready(Err(end));
             }
-            Poll::Ready(None) => return Poll::Ready(Event::End(End::Closed)),
+            Poll::Ready(None) => return Poll::Ready(Err(End::Closed)),
             Poll::Pending => {}
         }
         if self.worker.is_draining() && !self.told {
@@ -225,8 +223,8 @@ impl Loop {
         link.timer.set_at(first.0);
         match link.poll_stop(cx) {
             Ok(()) => Poll::Pending,
-            Err(Broken::Late) => Poll::Ready(Event::End(first.1)),
-            Err(_) => Poll::Ready(Event::End(End::Evicted)),
+            Err(Broken::Late) => Poll::Ready(Err(first.1)),
+            Err(_) => Poll::Ready(Err(End::Evicted)),
         }
     }
 

@@ -37,9 +37,9 @@ pub const WAIT_PATH: &str = "/.well-known/levee/wait";
 pub const CLAIM_COOKIE: &str = "levee-claim-";
 /// Bytes on the payment channel that count as one retry in the mode `priced`: the head of a browser's request (our choice).
 pub const RETRY_BYTES: u64 = 512;
-/// How often a page loads itself anew before a person is asked: at ten times this overload fewer than one in 20,000 is still
-/// outside. [`LIFE`] ends most chains before.
-pub const RETRIES_MAX: u16 = 1_000;
+/// How often a page loads itself anew before a person is asked: at a hundred times the demand that the server can take, 19 of 20
+/// are in by then. [`LIFE`] ends slower chains before.
+pub const RETRIES_MAX: u16 = 300;
 /// How often a request is sent to itself: browsers follow 20 redirects in a row, of which the server may want some.
 pub const REDIRECTS_MAX: u16 = 15;
 /// What the script pays at most where the browser says that bytes are dear (our choice: a small image).
@@ -417,10 +417,10 @@ fn script(body: &mut String, refusal: &Refusal, look: Look) {
     );
 }
 
-/// The place that `ticket` waited for is won: the next request with it takes it.
+/// The place that `ticket` waited for is won: the next request with it takes it. The script looks whether the cookie was kept.
 pub fn claimed(id: u64, ticket: &Sealed, hold: Span) -> Answer {
     let cookie = format!(
-        "{CLAIM_COOKIE}{id:x}={ticket}; Path=/; Max-Age={}; HttpOnly; SameSite=Lax",
+        "{CLAIM_COOKIE}{id:x}={ticket}; Path=/; Max-Age={}; SameSite=Lax",
         seconds(hold)
     );
     Answer::new(200)

@@ -69,9 +69,17 @@
     }
   }
 
+  // Whether the cookie that takes the place to the reload was kept. A frame of another site has none, and may not even ask.
+  function hasCookie() {
+    try {
+      return document.cookie.includes(ticket);
+    } catch {
+      return false;
+    }
+  }
+
   function enter() {
-    const isFramed = window.top !== window.self;
-    if (navigator.cookieEnabled && !isFramed) {
+    if (hasCookie()) {
       location.reload();
     } else {
       const target = new URL(location.href);

@@ -20,9 +20,11 @@
 //!
 //! A connection is a call: `Arrive` when it is accepted, `Answered` when its request is complete (or at once: [`InCall`]),
 //! `Ended` when it leaves its place. So WAITING is reading headers or body, INCALL is working and sending. `t` of the drop factor
-//! runs from the accept; `mean_call` is the mean of an honest connection ([`Setup::mean_connection`]). The policy does not
-//! see progress, bytes a second against what they should be: a slow reader is told by its age alone, a slow sender by its
-//! state alone.
+//! runs from the accept; `mean_call` is the mean of an honest connection ([`Setup::mean_connection`]).
+//!
+//! A policy with phases ([`phases_of_http`](selective::phases_of_http)) hears `Enter` besides: headers from the accept, body, waiting when the
+//! request is complete, sending when more of the response is there than the kernel takes. And it hears `Progress`: of each piece
+//! of the request that comes, and of the response that the client takes beyond the first buffer.
 //!
 //! # What it does not model
 //!

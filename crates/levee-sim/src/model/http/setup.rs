@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use levee_policy::Span;
-use levee_policy::selective::{self, ConfigError, PhaseId, Selective};
+use levee_policy::selective::{self, ConfigError, Phase, PhaseId, Selective};
 use thiserror::Error;
 
 use crate::schedule::Plan;
@@ -30,7 +30,7 @@ pub struct Setup {
     pub timeouts: Timeouts,
     /// The selective policy in front; without one clients reach the server directly. Key `lane.defense` or table `defense`.
     pub defense: Option<selective::Config>,
-    /// When a connection counts as INCALL. Key `lane.in_call`.
+    /// When a connection counts as INCALL; of no matter to a policy with phases. Key `lane.in_call`.
     pub in_call: InCall,
     /// One way through the network. Key `run.delay`.
     pub delay: Span,
@@ -355,10 +355,13 @@ impl Setup {
         }
         if let Some(defense) = &self.defense {
             Selective::check(self.capacity, defense)?;
+            let known = selective::phases_of_http();
+            let is_known = |phase: &Phase| known.iter().any(|known| known.name == phase.name);
             need(
-                defense.phases.is_empty() || self.phases().is_some(),
+                defense.phases.is_empty()
+                    || (self.phases().is_some() && defense.phases.iter().all(is_known)),
                 "defense.phase",
-                "the phases that this model reports, `headers`, `body`, `waiting` and `sending`, beside any others",
+                "phases of the names `idle`, `headers`, `body`, `waiting` and `sending`, all but the first needed",
             )?;
         }
         Ok(())

@@ -1,11 +1,14 @@
 //! The model against theory, and what holds of every run.
 
+mod phases;
 mod soundness;
 mod trends;
 
 use std::time::Duration;
 
-use levee_policy::selective::{Config, DropFactor, Kind as DefenseKind, Strategy};
+use levee_policy::selective::{
+    Config, DropFactor, Kind as DefenseKind, Phase, Strategy, phases_of_http,
+};
 
 use super::*;
 use crate::engine::{Simulation, TieOrder};

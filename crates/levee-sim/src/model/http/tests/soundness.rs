@@ -76,26 +76,28 @@ fn any_setup() -> impl proptest::strategy::Strategy<Value = Setup> {
             _ => AttackKind::GetFlood,
         }
     });
-    let defense = (0_u8..5, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
-        |(which, round_end, cap, source)| {
-            let strategy = match which {
-                0 => return None,
-                1 => Strategy::Uniform,
-                2 => Strategy::Roulette,
-                _ => Strategy::Tournament { size: None },
-            };
-            let mut config = seven(strategy, Span::from_millis(900))?;
-            if which == 4 {
-                config.kind = DefenseKind::Refuse;
-            }
-            if round_end {
-                config.forward = selective::Forward::RoundEnd;
-            }
-            config.max_duration = cap.then(|| selective::MaxDuration::Fixed(Span::from_secs(1)));
-            config.calls_per_source = source.then_some(2);
-            Some(config)
-        },
-    );
+    let switches = any::<[bool; 4]>();
+    let defense = (0_u8..5, switches).prop_map(|(which, [round_end, cap, source, phases])| {
+        let strategy = match which {
+            0 => return None,
+            1 => Strategy::Uniform,
+            2 => Strategy::Roulette,
+            _ => Strategy::Tournament { size: None },
+        };
+        let mut config = seven(strategy, Span::from_millis(900))?;
+        if which == 4 {
+            config.kind = DefenseKind::Refuse;
+        }
+        if round_end {
+            config.forward = selective::Forward::RoundEnd;
+        }
+        config.max_duration = cap.then(|| selective::MaxDuration::Fixed(Span::from_secs(1)));
+        config.calls_per_source = source.then_some(2);
+        if !cap && phases {
+            config.phases = phases_of_http();
+        }
+        Some(config)
+    });
     let numbers = (1_u32..12, 0_u32..6, 0_u64..80, 0_u32..12_000, any::<u64>());
     let switches = (any::<[bool; 5]>(), 0_u32..25);
     (kind, defense, numbers, switches).prop_map(|(kind, defense, numbers, (on, fixed))| {

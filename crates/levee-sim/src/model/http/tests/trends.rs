@@ -162,6 +162,44 @@ fn age_tells_those_who_stay_and_state_those_who_come_back() {
     assert_above(served(&back), by_age(back), "those who come back");
 }
 
+fn by_phase(mut setup: Setup, strategy: Strategy) -> Setup {
+    setup.defense = Some(Config {
+        phases: phases_of_http(),
+        ..seven(strategy, Span::from_secs(1)).unwrap()
+    });
+    setup
+}
+
+/// Neither state nor age is better by more than a hundredth against attackers who stay, nor at all against those who come back,
+/// whatever they do with a connection.
+#[test]
+fn phases_are_the_best_sign_of_those_who_stay_and_of_those_who_come_back() {
+    let clients = |mut setup: Setup| {
+        setup.clients.bandwidth.up = 4_000.0;
+        setup.clients.body = 1_000;
+        // Progress is seen long before the body is complete.
+        setup.segment = 100;
+        setup
+    };
+    let (stay, back) = (clients(service()), clients(redialling()));
+    for strategy in [Strategy::Roulette, Strategy::Tournament { size: None }] {
+        for kind in slow_attacks() {
+            for (attack, margin) in [(&stay, 0.01), (&back, 0.0)] {
+                let mut setup = attack.clone();
+                setup.attack.kind = kind;
+                let (phases, error) = served(&by_phase(setup.clone(), strategy));
+                let mut other = defended(setup, strategy);
+                let state = served(&other);
+                other.in_call = InCall::Accept;
+                let age = served(&other);
+                let what = format!("{kind:?} {strategy:?} {:?}", attack.attack.redial);
+                assert_above((phases + margin, error), state, &what);
+                assert_above((phases + margin, error), age, &what);
+            }
+        }
+    }
+}
+
 /// The share of honest clients that uniform choice serves, for many places: a fixed point.
 ///
 /// Of `rate` arrivals a second as many as there are completions find a hole, and the others a full table. In a round of
