@@ -35,7 +35,7 @@ pub struct LaneReport {
     pub attacker: KindReport,
     /// Time to service of honest clients, in milliseconds of the wall clock.
     pub served_ms: Option<Latency>,
-    /// Connections that attackers held on average.
+    /// Places that attackers held on average.
     pub attackers_held: f64,
     /// The server, one entry a run.
     pub server: Vec<ServerResult>,
@@ -126,10 +126,7 @@ impl LaneReport {
             .collect();
         served.sort_unstable_by(f64::total_cmp);
         let at_q = |q| quantile(&served, q);
-        let held = results
-            .iter()
-            .map(|r| r.clients.attackers_mean)
-            .sum::<f64>();
+        let held = results.iter().map(LaneResult::attackers_held).sum::<f64>();
         Self {
             name,
             at: at.iter().cloned().collect(),
@@ -153,7 +150,7 @@ const LEGEND: &str = "\
 clients   honest clients that began after the warm-up      served  % that had their whole response, of those that are decided
 cut       % whose connection was cut before      refused  % turned away, or out of patience
 time      milliseconds to the whole response: median / 99th percentile
-attacks   connections of attackers      held  those open on average
+attacks   connections of attackers      held  places that they held on average
 (a-b)     95% interval: of one run Wilson's, which takes its clients as independent; of several (run.repeat) by how they differ
 ";
 
