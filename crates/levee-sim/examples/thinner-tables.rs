@@ -298,11 +298,12 @@ fn quanta(runs: u64) {
     let mut setup = patient(&papers(), Some(Mode::Auction));
     setup.honest.rate = 10.0;
     setup.honest.window = 3;
+    setup.attack.window = 3;
     setup.attack.work = 10.0;
     for quantum in [
         None,
         Some(Span::from_millis(50)),
-        Some(Span::from_millis(10)),
+        Some(Span::from_millis(20)),
     ] {
         if let Some(defense) = &mut setup.defense {
             defense.capacity = Capacity::Concurrency(1);

@@ -17,7 +17,7 @@
 //! # Payments
 //!
 //! A payment channel is a fluid too. What came through it is told to the thinner in pieces of [`CHUNKS`] to the price at which all that
-//! clients can pay buys all places, as a live front tells what one read gave. So a bid is behind by less than one piece, and who
+//! clients can pay buys all places (with a quantum, all quanta), as a live front tells what one read gave. So a bid is behind by less than one piece, and who
 //! wins loses at most one of 64 parts of the usual price. That is the same for good and bad; [`SpeakUp::with_chunks`] takes finer
 //! pieces, and a test holds the two together.
 //!
@@ -165,6 +165,8 @@ struct Request {
     retries: u64,
     /// Units that the client was told to pay yet.
     to_pay: u64,
+    /// The client pays for it.
+    paying: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -409,6 +411,7 @@ impl SpeakUp {
             wanted,
             retries: 0,
             to_pay: 0,
+            paying: false,
         };
         let of = self.enlist(request);
         let patience = self.group(request.kind).patience;
@@ -502,33 +505,48 @@ impl SpeakUp {
             Mode::ProofOfWork => (PROCESSOR, 1.0, u64::MAX),
             _ => (UPLINK, 1.0, u64::MAX),
         };
+        self.request(of).paying = true;
         self.change(of, which, scheduler, |pipe| {
             pipe.pay(of, unit, chunk, left);
         });
     }
 
-    /// Bytes, or hashes, that are told of at once.
+    /// Bytes, or hashes, that are told of at once: a part of what a place costs, or a quantum if that is less.
     fn chunk(&self, mode: Mode) -> f64 {
         let all = self.setup.honest.means(mode) + self.setup.attack.means(mode);
-        all / self.setup.server.rate / f64::from(self.chunks)
+        let defense = self.setup.defense.as_ref();
+        let quantum = defense.and_then(|defense| defense.quantum);
+        let place = 1.0 / self.setup.server.rate;
+        let bought = quantum.map_or(place, |quantum| quantum.as_secs_f64().min(place));
+        all * bought / f64::from(self.chunks)
     }
 
     /// A client sends no more for a request.
     fn stop(&mut self, of: Try, scheduler: &mut Scheduler<Message>) {
-        let which = match self.requests[of.record as usize].stage {
-            Stage::Sending => UPLINK,
-            Stage::Held if self.mode() == Some(Mode::ProofOfWork) => PROCESSOR,
-            Stage::Held => UPLINK,
-            Stage::Asked | Stage::Admitted | Stage::Over => return,
+        let request = self.request(of);
+        let paying = std::mem::take(&mut request.paying);
+        let which = match (paying, request.stage) {
+            (true, _) if self.mode() == Some(Mode::ProofOfWork) => PROCESSOR,
+            (true, _) | (false, Stage::Sending) => UPLINK,
+            (false, _) => return,
         };
         self.change(of, which, scheduler, |pipe| pipe.stop(of));
     }
 
     fn admitted(&mut self, of: Try, scheduler: &mut Scheduler<Message>) {
-        if self.wanted(of).is_some() {
-            self.stop(of, scheduler);
-            self.request(of).stage = Stage::Admitted;
+        if self.wanted(of).is_none() {
+            return;
         }
+        // With quanta the next one is paid for while the server works.
+        if !self.has_quanta() {
+            self.stop(of, scheduler);
+        }
+        self.request(of).stage = Stage::Admitted;
+    }
+
+    fn has_quanta(&self) -> bool {
+        let defense = self.setup.defense.as_ref();
+        defense.is_some_and(|defense| defense.quantum.is_some())
     }
 
     fn refused(&mut self, of: Try, again: bool, scheduler: &mut Scheduler<Message>) {
@@ -566,6 +584,7 @@ impl SpeakUp {
                 self.waited_s.push(waited);
             }
         }
+        self.stop(of, scheduler);
         let client = &mut self.clients[client as usize];
         client.served += u32::from(scheduler.now() >= Time::ZERO + self.setup.warmup);
         self.close(of, scheduler);
@@ -645,7 +664,7 @@ impl SpeakUp {
         if scheduler.now() >= self.counted() {
             self.counts.of[kind.index()].paid += units;
         }
-        if place != Place::Waiting {
+        if place == Place::Outside {
             return;
         }
         let request = of.key();
@@ -733,7 +752,10 @@ impl SpeakUp {
                     retry_after,
                     ..
                 } => self.turn_away(Try::of(request), retry_after.is_zero(), scheduler),
-                Output::Suspend { request } => self.suspend(Try::of(request), scheduler),
+                Output::Suspend { request } => {
+                    self.suspend(Try::of(request), scheduler);
+                    self.hold(Try::of(request), scheduler);
+                }
                 Output::Resume { request, price } => {
                     let of = Try::of(request);
                     let kind = self.request(of).kind;

@@ -231,7 +231,14 @@ fn quanta_charge_long_requests_for_their_time() {
     let open = 0.1 * 10.0 / 11.0 / 11.0;
     let gap = (by_request - 1.0 / 11.0).abs();
     assert!(gap < 5.0 * error + open, "{by_request} {error}");
-    setup.defense.as_mut().unwrap().quantum = Some(Span::from_millis(50));
-    let (by_time, error) = ratio_of(&setup, 6, GOOD_SHARE);
-    assert!(by_time - 5.0 * error > 0.4, "{by_time} {error}");
+    // With a quantum a request pays for each that it begins. Good ones last 45 to 55 ms and bad ones 450 to 550 ms; equal
+    // bandwidth buys equally many quanta, which bring each its time over the mean number that it takes.
+    for (quantum, good, bad) in [(50, 1.5, 10.5), (10, 5.5, 50.5)] {
+        setup.defense.as_mut().unwrap().quantum = Some(Span::from_millis(quantum));
+        let found = ratio_of(&setup, 4, GOOD_SHARE);
+        let (good, bad) = (50.0 / good, 500.0 / bad);
+        // Between two quanta a client sends a tenth of the price of one.
+        let what = format!("quantum of {quantum} ms");
+        assert_near(found, good / (good + bad), 0.1 * 0.25, &what);
+    }
 }
