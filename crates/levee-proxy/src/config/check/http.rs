@@ -237,11 +237,7 @@ impl Checker<'_> {
     }
 
     /// The thinner's recording; that of the connections is checked with them.
-    fn http_records(
-        &mut self,
-        front: &str,
-        raw: &RawHttp,
-    ) -> Option<RecordSettings> {
+    fn http_records(&mut self, front: &str, raw: &RawHttp) -> Option<RecordSettings> {
         let key = |name: &str| format!("{front}.{name}");
         let of_connections = raw.connections.as_ref().and_then(|raw| raw.record.as_ref());
         let records = [

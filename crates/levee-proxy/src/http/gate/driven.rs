@@ -175,7 +175,9 @@ mod tests {
             }
             places.retain(|place| !place.is_evicted());
             if round % 5 == 0 {
-                permits.pop().map(|permit| permit.done(Outcome::Answered));
+                if let Some(permit) = permits.pop() {
+                    permit.done(Outcome::Answered);
+                }
             }
         }
     }
