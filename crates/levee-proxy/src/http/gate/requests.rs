@@ -1,6 +1,6 @@
 //! Requests before the thinner: who passes, who waits, who is turned away, and the tickets by which they are known again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use levee_policy::thinner::{
@@ -140,13 +140,6 @@ enum Shadow {
     Refused,
 }
 
-/// A place that was won and is not taken yet.
-#[derive(Debug)]
-struct Parked {
-    admitted: Admitted,
-    until: Time,
-}
-
 /// What the gate counts beside the thinner.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[non_exhaustive]
@@ -204,7 +197,9 @@ pub(super) struct Requests {
     shadows: Table<Shadow>,
     /// Owners of admitted requests, with a quantum only.
     working: Table<Working>,
-    parked: Table<Parked>,
+    parked: Table<Admitted>,
+    /// When each is given up, in this order; those that were taken meanwhile are still in it.
+    parked_until: VecDeque<(Time, u64)>,
     /// Payers that came before their request.
     early: Table<Arc<Notify>>,
     spent: Spent,
@@ -235,6 +230,7 @@ impl Requests {
             shadows: Table::default(),
             working: Table::default(),
             parked: Table::default(),
+            parked_until: VecDeque::new(),
             early: Table::default(),
             spent: Spent::default(),
             tickets,
@@ -271,7 +267,7 @@ impl Requests {
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        let parked = self.parked.values().map(|parked| parked.until).min();
+        let parked = self.parked_until.front().map(|(until, _)| *until);
         [self.driven.machine.deadline(), parked]
             .into_iter()
             .flatten()
@@ -282,19 +278,14 @@ impl Requests {
         if self.driven.due(now) {
             self.carry_out(now, None);
         }
-        if self.parked.is_empty() {
-            return;
-        }
-        let over: Vec<u64> = self
-            .parked
-            .iter()
-            .filter(|(_, parked)| parked.until <= now)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in over {
-            self.parked.remove(&id);
-            self.ticket_counts.unclaimed += 1;
-            self.done(now, id, Outcome::Broken);
+        while let Some((until, id)) = self.parked_until.front().copied()
+            && until <= now
+        {
+            self.parked_until.pop_front();
+            if self.parked.remove(&id).is_some() {
+                self.ticket_counts.unclaimed += 1;
+                self.done(now, id, Outcome::Broken);
+            }
         }
     }
 
@@ -456,8 +447,9 @@ impl Requests {
     // Places that are won.
 
     pub(super) fn park(&mut self, now: Time, admitted: Admitted) {
-        let until = now + CLAIM_HOLD;
-        self.parked.insert(admitted.key, Parked { admitted, until });
+        self.parked_until
+            .push_back((now + CLAIM_HOLD, admitted.key));
+        self.parked.insert(admitted.key, admitted);
     }
 
     /// The place that one of these tickets has won, for the request that takes it.
@@ -469,12 +461,12 @@ impl Requests {
         if self.parked.is_empty() {
             return None;
         }
-        let parked = tickets.find_map(|text| {
+        let admitted = tickets.find_map(|text| {
             let ticket = self.tickets.open(text, now).ok()?;
             self.parked.remove(&ticket.id)
         })?;
         self.ticket_counts.claimed += 1;
-        Some(parked.admitted)
+        Some(admitted)
     }
 
     pub(super) fn is_parked(&self, id: u64) -> bool {

@@ -315,13 +315,7 @@ impl Loop {
 
     /// What the gate wants to know of a request whose head is the first `len` bytes.
     fn facts(&self, len: usize) -> RequestFacts<'_> {
-        let request = self.request_on(len);
-        let mut facts = RequestFacts::new(request.method(), request.origin_form().path);
-        facts.bytes = len as u64;
-        for field in request.fields().iter() {
-            facts.note(field.text, field.value);
-        }
-        facts
+        RequestFacts::from_head(self.request_on(len), len)
     }
 
     fn request_on(&self, len: usize) -> Request<'_> {
