@@ -313,7 +313,7 @@ async fn without_cookies_and_script_a_page_makes_progress() {
 #[tokio::test]
 async fn a_page_loads_itself_anew_a_bounded_number_of_times() {
     let full = Full::with(Mode::Retry, |settings| {
-        settings.limits.keep_alive_requests = u32::MAX
+        settings.limits.keep_alive_requests = u32::MAX;
     })
     .await;
     let mut wire = full.world.connect().await;
@@ -632,7 +632,7 @@ async fn payment_is_shed_first() {
 #[tokio::test]
 async fn a_channel_too_many_is_refused() {
     let full = Full::with(Mode::Auction, |settings| {
-        settings.limits.connections_max = 16
+        settings.limits.connections_max = 16;
     })
     .await;
     let ticket = full.ticket().await;

@@ -45,13 +45,25 @@ fn an_attackers_lag_grows_with_time_but_for_what_it_drips() {
     let byte = drip(Span::from_millis(500), 1);
     for (kind, expected) in [
         // Whoever has a request to send begins two seconds behind.
-        (AttackKind::Connect, [(PhaseId::HEADERS, 3_100), (PhaseId::HEADERS, 12_100)]),
+        (
+            AttackKind::Connect,
+            [(PhaseId::HEADERS, 3_100), (PhaseId::HEADERS, 12_100)],
+        ),
         // Nothing but the end of its headers would count.
-        (AttackKind::Slowloris(byte), [(PhaseId::HEADERS, 3_100), (PhaseId::HEADERS, 12_100)]),
+        (
+            AttackKind::Slowloris(byte),
+            [(PhaseId::HEADERS, 3_100), (PhaseId::HEADERS, 12_100)],
+        ),
         // A byte earns 2 ms.
-        (AttackKind::SlowPost(byte), [(PhaseId::BODY, 3_096), (PhaseId::BODY, 12_060)]),
+        (
+            AttackKind::SlowPost(byte),
+            [(PhaseId::BODY, 3_096), (PhaseId::BODY, 12_060)],
+        ),
         // It waits for two seconds; the first byte is known to be taken after four seconds and a half.
-        (AttackKind::SlowRead(byte), [(PhaseId::WAITING, 1_100), (PhaseId::SENDING, 10_084)]),
+        (
+            AttackKind::SlowRead(byte),
+            [(PhaseId::WAITING, 1_100), (PhaseId::SENDING, 10_084)],
+        ),
     ] {
         let setup = attacked(kind);
         let lags = [1_100, 10_100].map(|at_ms| seen(&setup, 6_000 + at_ms).unwrap());
