@@ -212,6 +212,7 @@ fn a_phase_is_set_by_its_name_and_the_others_keep_their_defaults() {
     expect[2].weight = 3.0;
     expect[2].usual = Some(levee_policy::Span::from_secs(9));
     expect[2].rate = 0.0;
+    expect[2].behind = levee_policy::Span::ZERO;
     assert_eq!(*phases, expect);
     let key = "http[0].connections.defense.phase";
     check_with(
