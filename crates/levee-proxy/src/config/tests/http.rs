@@ -212,6 +212,7 @@ fn a_phase_is_set_by_its_name_and_the_others_keep_their_defaults() {
     expect[2].weight = 3.0;
     expect[2].usual = Some(levee_policy::Span::from_secs(9));
     expect[2].rate = 0.0;
+    expect[2].behind = levee_policy::Span::ZERO;
     assert_eq!(*phases, expect);
     let key = "http[0].connections.defense.phase";
     check_with(
@@ -229,6 +230,21 @@ fn a_phase_is_set_by_its_name_and_the_others_keep_their_defaults() {
         &format!("{key}[2].weight"),
         "a number from",
     );
+}
+
+#[test]
+fn the_document_has_the_phases_with_their_defaults() {
+    let document = include_str!("../../../../../docs/configuration.md");
+    for phase in levee_policy::selective::phases_of_http() {
+        let usual = phase
+            .usual
+            .map_or("none".to_owned(), |usual| usual.to_string());
+        let row = format!(
+            "| `{}` | {} | {usual} | {} | {} |",
+            phase.name, phase.weight, phase.rate, phase.behind
+        );
+        assert!(document.contains(&row), "{row}");
+    }
 }
 
 #[test]
