@@ -233,6 +233,21 @@ fn a_phase_is_set_by_its_name_and_the_others_keep_their_defaults() {
 }
 
 #[test]
+fn the_document_has_the_phases_with_their_defaults() {
+    let document = include_str!("../../../../../docs/configuration.md");
+    for phase in levee_policy::selective::phases_of_http() {
+        let usual = phase
+            .usual
+            .map_or("none".to_owned(), |usual| usual.to_string());
+        let row = format!(
+            "| `{}` | {} | {usual} | {} | {} |",
+            phase.name, phase.weight, phase.rate, phase.behind
+        );
+        assert!(document.contains(&row), "{row}");
+    }
+}
+
+#[test]
 fn limits_and_timeouts_stay_in_their_ranges() {
     for (lines, key, says) in [
         (
