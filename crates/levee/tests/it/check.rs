@@ -192,6 +192,29 @@ fn a_model_of_http_is_answered_the_same_with_any_number_of_threads() {
 }
 
 #[test]
+fn clients_that_pay_get_what_the_scenario_shows() {
+    let path = scenarios().join("http-auction.toml");
+    let run = |threads: &str| {
+        let command = ["check", "--json", "--runs", "3", "--threads", threads];
+        finished(levee().args(command).arg(&path))
+    };
+    let one = run("1");
+    assert_eq!((one.0, one.2.as_str()), (0, ""));
+    assert!(run("2") == one);
+    let json: Value = serde_json::from_str(&one.1).unwrap();
+    let shares: Vec<f64> = answers(&json, "good-share")
+        .iter()
+        .map(|answer| number(&answer["estimate"]))
+        .collect();
+    let [bare, random, retry, auction] = shares[..] else {
+        panic!("{shares:?}");
+    };
+    // Due is a half; without a price good clients get their part of the requests, one in twenty or so.
+    assert!(bare < 0.1 && random < 0.1, "{shares:?}");
+    assert!(retry > 0.4 && auction > 0.4, "{shares:?}");
+}
+
+#[test]
 fn intervals_hold_what_theory_says_of_a_queue() {
     let path = scenarios().join("mmkk.toml");
     let (status, out, error) = finished(levee().args(["check", "--json"]).arg(path));
