@@ -3,7 +3,7 @@
 //! A ticket says which contender it is, when that first asked, how often it was turned away and what it has paid. It is sealed
 //! with a key that only this front has (SipHash-2-4 with 128 bits, a keyed pseudo-random function), so nobody can make or
 //! change one, and the front keeps nothing for a ticket that nobody uses. A ticket names one contender: shown twice at once it
-//! is still one, and once that was admitted the ticket is [`Spent`].
+//! is still one, and once that was admitted the ticket is spent.
 //!
 //! A ticket is 52 characters of base64url: it fits into a header field, a query and a page as it is.
 

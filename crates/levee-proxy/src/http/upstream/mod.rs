@@ -1,3 +1,3 @@
-//! The way to the server: connections that are kept ([`pool`]), and one request on one of them ([`call`]).
+//! The way to the server: connections that are kept ([`pool`]), bounded, and looked at before they are used again.
 
 pub(crate) mod pool;
