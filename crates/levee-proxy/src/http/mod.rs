@@ -10,7 +10,7 @@
 //!   h1            its loop: reads a head, strict (levee-http), and writes answers in order
 //!   h2            its streams
 //!    exchange       one request of either: gate, then upstream and back; streams both ways at the pace of the slower side
-//!     upstream/call   the request on a connection of the pool
+//!     upstream        connections to the server that are kept
 //! ```
 //!
 //! A request that needs no more than a usual buffer costs four system calls: it is read, written to the server, its answer is
