@@ -1,8 +1,9 @@
 //! The `[defense]` table of a thinner.
 
 use alloc::format;
+use core::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
     ConfigError, Span,
@@ -86,8 +87,8 @@ pub enum Kind {
 }
 
 /// What the server can take (`C`).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Capacity {
     /// `{ rate = 100.0 }`: so many requests a second.
     Rate(f64),
@@ -101,6 +102,53 @@ pub enum Capacity {
         /// Never more.
         most: u32,
     },
+}
+
+impl<'de> Deserialize<'de> for Capacity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(field_identifier, rename_all = "kebab-case")]
+        enum Key {
+            Rate,
+            Concurrency,
+            Adaptive,
+        }
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Range {
+            least: u32,
+            most: u32,
+        }
+        // A derived one says of `capacity = 100` no more than that it wanted a string or a table.
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Capacity;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "{ rate = 100.0 }, { concurrency = 64 } or { adaptive = { least = 4, most = 1000 } }",
+                )
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Capacity, A::Error> {
+                let capacity = match map.next_key()? {
+                    None => return Err(de::Error::invalid_length(0, &self)),
+                    Some(Key::Rate) => Capacity::Rate(map.next_value()?),
+                    Some(Key::Concurrency) => Capacity::Concurrency(map.next_value()?),
+                    Some(Key::Adaptive) => {
+                        let Range { least, most } = map.next_value()?;
+                        Capacity::Adaptive { least, most }
+                    }
+                };
+                match map.next_key::<de::IgnoredAny>()? {
+                    None => Ok(capacity),
+                    Some(_) => Err(de::Error::custom(format_args!(
+                        "more than one key, expected {}",
+                        &self as &dyn de::Expected
+                    ))),
+                }
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
 }
 
 /// What a client does for its place when demand exceeds capacity.
@@ -255,6 +303,60 @@ impl Config {
             (Some(burst), Capacity::Rate(_)) => within("burst", burst),
             (Some(burst), _) => fail("burst", &burst, "no such key without `capacity.rate`"),
             (None, _) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn a_capacity_reads_as_it_is_written() {
+        for (text, expect) in [
+            (r#"{"rate":100.0}"#, Capacity::Rate(100.0)),
+            (r#"{"concurrency":64}"#, Capacity::Concurrency(64)),
+            (
+                r#"{"adaptive":{"least":4,"most":1000}}"#,
+                Capacity::Adaptive {
+                    least: 4,
+                    most: 1_000,
+                },
+            ),
+        ] {
+            assert_eq!(serde_json::from_str::<Capacity>(text).unwrap(), expect);
+            assert_eq!(serde_json::to_string(&expect).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_bad_capacity_is_told_what_is_expected() {
+        const ANY: &str = "expected { rate = 100.0 }, { concurrency = 64 } or { adaptive = { least = 4, most = 1000 } }";
+        for (text, found, expect) in [
+            ("100", "invalid type: integer `100`, ", ANY),
+            (r#""rate""#, "invalid type: string \"rate\", ", ANY),
+            ("[1]", "invalid type: sequence, ", ANY),
+            ("{}", "invalid length 0, ", ANY),
+            (
+                r#"{"rate":1.0,"concurrency":2}"#,
+                "more than one key, ",
+                ANY,
+            ),
+            (r#"{"rate":1.0,"burst":2}"#, "more than one key, ", ANY),
+            (
+                r#"{"rates":1.0}"#,
+                "unknown field `rates`, ",
+                "expected one of `rate`, `concurrency`, `adaptive`",
+            ),
+            (r#"{"adaptive":{"least":4}}"#, "missing field `most`", ""),
+        ] {
+            let error = serde_json::from_str::<Capacity>(text)
+                .unwrap_err()
+                .to_string();
+            let wanted = std::format!("{found}{expect} at line 1 ");
+            assert!(error.starts_with(&wanted), "{error}\n{wanted}");
         }
     }
 }
