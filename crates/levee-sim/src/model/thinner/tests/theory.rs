@@ -107,11 +107,7 @@ fn where_bandwidth_pays_the_good_share_is_theirs_of_the_bandwidth() {
         (Mode::Auction, 1.0),
     ] {
         for good in [3, 5, 9] {
-            let mut setup = saturated(mode, good);
-            if mode == Mode::Priced {
-                // A burst would stand before the server as a queue, in which nobody pays.
-                setup.defense.as_mut().unwrap().burst = Some(1);
-            }
+            let setup = saturated(mode, good);
             let f = f64::from(good) / 10.0;
             let n = 6;
             let (share, error) = ratio_of(&setup, n, GOOD_SHARE);
