@@ -235,9 +235,10 @@ impl Thinner {
             .min_by_key(|(time, _)| *time)
     }
 
-    /// Whether requests go strictly at regular intervals. Not where nobody can wait for the next one.
+    /// Whether requests go strictly at regular intervals: what goes ahead of them would stand before the server as long as the
+    /// overload lasts. Not where nobody can wait for the next one.
     fn strict(&self) -> bool {
-        self.overloaded && (self.config.mode.is_auction() || self.config.mode == Mode::Queue)
+        self.overloaded && self.config.mode.holds()
     }
 
     fn has_room(&self) -> bool {

@@ -101,6 +101,10 @@ impl Link {
 
     /// The connection is at something else from now on, or begins it anew.
     pub(crate) fn enter(&self, phase: Phase) {
+        self.enter_with(phase, 0);
+    }
+
+    fn enter_with(&self, phase: Phase, bytes: u64) {
         let old = self.phase.replace(phase);
         if let Some(streams) = &self.streams {
             return streams.moved(old, phase);
@@ -118,13 +122,18 @@ impl Link {
             Phase::Waiting => PhaseId::WAITING,
             Phase::Sending => PhaseId::SENDING,
         };
-        place.enter(id);
+        place.enter_with(id, bytes);
     }
 
     /// The connection is at this, if it was not before.
     pub(crate) fn be(&self, phase: Phase) {
+        self.be_with(phase, 0);
+    }
+
+    /// The connection is at this; if it was not before, so many bytes of it have come through already.
+    pub(crate) fn be_with(&self, phase: Phase, bytes: u64) {
         if self.phase.get() != phase {
-            self.enter(phase);
+            self.enter_with(phase, bytes);
         }
     }
 

@@ -171,6 +171,7 @@ impl Exchange {
                 up: Wait::NONE,
                 down: Wait::NONE,
                 held: facts.expect_continue,
+                came: 0,
                 interim: 0,
                 timeouts_between: active.settings.timeouts.upstream_between_reads,
                 begun: Instant::now(),
@@ -409,6 +410,8 @@ struct Relay<'a> {
     down: Wait,
     /// The client waits for 100 before it sends its body.
     held: bool,
+    /// Bytes of the body since the phase was last told.
+    came: u64,
     interim: u32,
     timeouts_between: Duration,
     begun: Instant,
@@ -471,12 +474,14 @@ impl Relay<'_> {
     }
 
     /// The phase by what is waited for.
-    fn tell_phase(&self, link: &Link) {
-        link.be(match (self.up.what, self.down.what) {
-            (_, What::Send) => Phase::Sending,
-            (What::Body, _) => Phase::Body,
-            _ => Phase::Waiting,
-        });
+    fn tell_phase(&mut self, link: &Link) {
+        let came = std::mem::take(&mut self.came);
+        match (self.up.what, self.down.what) {
+            // What went before filled the kernel's buffers, and says nothing of the client.
+            (_, What::Send) => link.be(Phase::Sending),
+            (What::Body, _) => link.be_with(Phase::Body, came),
+            _ => link.be(Phase::Waiting),
+        }
     }
 
     /// Who was too slow, when somebody was.
@@ -546,6 +551,7 @@ impl Relay<'_> {
             match request.poll_write(data, |a, b| poll_write(stream, cx, a, b)) {
                 Poll::Ready(Ok(n)) => {
                     client.consume(n);
+                    self.came += n as u64;
                     self.up = Wait::NONE;
                 }
                 // It may have answered before it closed.
@@ -664,8 +670,11 @@ impl Relay<'_> {
             if self.interim > INTERIM_MAX {
                 return Err(self.server_failed("too_many_interim"));
             }
-            self.held = false;
-            self.up = Wait::NONE;
+            if head.status() == 100 && std::mem::take(&mut self.held) {
+                // From now on the client is waited for, whether it sends or not.
+                let timeouts = &self.active.settings.timeouts;
+                self.up.on(What::Body, self.worker, timeouts.body);
+            }
             client.interim(response);
             exchange.input.consume(len);
             exchange.response.clear();

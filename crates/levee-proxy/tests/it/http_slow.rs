@@ -166,6 +166,20 @@ async fn who_waits_for_100_is_not_slow() {
     assert_eq!(wire.answer().await.status, 504);
 }
 
+/// Once it was told to go on it is, if it does not.
+#[tokio::test]
+async fn who_got_its_100_has_to_send() {
+    let world = World::with(short(|s| s.timeouts.body = SHORT)).await;
+    let mut wire = world.connect().await;
+    wire.send(
+        "POST /continue HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n",
+    )
+    .await;
+    let told = wire.until("\r\n\r\n").await;
+    assert!(told.starts_with("HTTP/1.1 100 "), "{told}");
+    assert_eq!(wire.answer().await.status, 408);
+}
+
 /// After an early answer the connection is closed in peace: what the client still sends is read for a while.
 #[tokio::test]
 async fn lingering_ends() {

@@ -50,7 +50,7 @@ pub struct RefusedConnection {
 
 /// What the owner of a connection and the machine tell each other.
 #[derive(Debug, Default)]
-struct Cell {
+pub(super) struct Cell {
     standing: Signal,
     phase: AtomicU8,
     /// The machine does not know yet that the phase was entered.
@@ -331,7 +331,7 @@ impl Gate {
 #[derive(Debug)]
 pub struct Place {
     /// `None`: there is no table.
-    table: Option<(Arc<Gate>, u64, Arc<Cell>)>,
+    pub(super) table: Option<(Arc<Gate>, u64, Arc<Cell>)>,
     pub(super) reported: Time,
 }
 
@@ -415,14 +415,20 @@ impl Place {
 
     /// The connection enters a phase; its progress starts anew.
     pub fn enter(&mut self, phase: PhaseId) {
+        self.enter_with(phase, 0);
+    }
+
+    /// The connection enters a phase, of which so many bytes have come through already.
+    pub fn enter_with(&mut self, phase: PhaseId, bytes: u64) {
         let Some((gate, key, cell)) = &self.table else {
             return;
         };
-        cell.units.store(0, Ordering::Relaxed);
+        cell.units.store(bytes, Ordering::Relaxed);
         cell.phase.store(phase.0, Ordering::SeqCst);
         cell.is_unreported.store(true, Ordering::SeqCst);
         if gate.is_pressed.load(Ordering::SeqCst) {
-            self.reported = gate.now();
+            // A phase may begin behind, until something comes through: the first of it is reported at once.
+            self.reported = if bytes > 0 { gate.now() } else { Time::ZERO };
             gate.report(*key, cell);
         }
     }

@@ -2,7 +2,7 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-use levee_policy::selective::{self, PhaseId, Strategy, phases_of_http};
+use levee_policy::selective::{self, CallKey, PhaseId, Strategy, phases_of_http};
 use levee_policy::thinner::{Capacity, Config, RefuseCause};
 
 use super::*;
@@ -260,6 +260,26 @@ fn tries_and_payments_are_carried_on() {
             .unwrap();
         assert_eq!((opened.tries, opened.paid), (3, paid), "{mode:?}");
     }
+}
+
+/// The line is one of first tries: who was turned away for its patience, and comes again, is before those who came meanwhile.
+#[test]
+fn who_comes_again_has_not_lost_its_turn() {
+    let mut config = config(Mode::Queue);
+    config.patience = Span::from_millis(500);
+    let gate = Gate::new(&settings(Some(config)), 1, Recordings::default()).unwrap();
+    let serving = admitted(gate.ask(&get(None), None));
+    let mut early = waits(gate.ask(&get(None), None));
+    std::thread::sleep(Duration::from_millis(501));
+    gate.requests().as_mut().unwrap().due(gate.now());
+    let ticket = poll(early.as_mut()).unwrap().unwrap_err().ticket;
+    let mut late = waits(gate.ask(&get(None), None));
+    let mut again = waits(gate.ask(&get(Some(ticket.as_str())), None));
+    serving.done(Outcome::Answered);
+    let permit = poll(again.as_mut()).unwrap().unwrap();
+    assert!(poll(late.as_mut()).is_none());
+    permit.done(Outcome::Answered);
+    assert!(poll(late.as_mut()).unwrap().is_ok());
 }
 
 #[test]
@@ -695,6 +715,43 @@ fn progress_is_reported_in_time_and_no_more_often() {
         (2..=3).contains(&reports) && calls > 100,
         "{reports} of {calls}"
     );
+}
+
+/// A transfer begins behind: what proves it is known at once, and what came before the phase could be told counts.
+#[test]
+fn a_transfer_in_progress_is_not_taken_for_one_that_has_yet_to_begin() {
+    let gate = connections(8);
+    let mut places: Vec<_> = (0..8).map(|_| gate.connect(peer()).unwrap()).collect();
+    assert!(gate.snapshot().is_pressed);
+    // Nobody is further behind than the clock is old.
+    let old = Span::from_millis(300);
+    std::thread::sleep(Duration::from_millis(300));
+    let is_behind = |place: &Place| {
+        let key = CallKey(place.table.as_ref().unwrap().1);
+        let connections = gate.connections();
+        let (_, lag) = connections
+            .as_ref()
+            .unwrap()
+            .driven
+            .machine
+            .phase(key)
+            .unwrap();
+        lag.unwrap() >= old
+    };
+    for phase in [PhaseId::BODY, PhaseId::SENDING] {
+        let place = &mut places[0];
+        place.enter(phase);
+        assert!(is_behind(place), "{phase:?}: nothing came");
+        place.progress(1 << 20);
+        assert!(!is_behind(place), "{phase:?}: the first of it");
+        place.enter(PhaseId::WAITING);
+        place.progress(1 << 20);
+        place.enter(phase);
+        assert!(is_behind(place), "{phase:?}: of another phase");
+        place.enter(PhaseId::WAITING);
+        place.enter_with(phase, 1 << 20);
+        assert!(!is_behind(place), "{phase:?}: what came with it");
+    }
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn where_bandwidth_pays_the_good_share_is_theirs_of_the_bandwidth() {
         for good in [3, 5, 9] {
             let mut setup = saturated(mode, good);
             if mode == Mode::Priced {
-                // A burst would stand before the server as a queue, in which nobody pays.
+                // With a burst the good share was found well below theirs (0.257 of 0.3).
                 setup.defense.as_mut().unwrap().burst = Some(1);
             }
             let f = f64::from(good) / 10.0;
