@@ -99,26 +99,26 @@ pub struct Sample {
 
 /// The samples of a run, readable while it goes on.
 #[derive(Clone, Debug, Default)]
-pub struct Board(Arc<Mutex<Vec<Sample>>>);
+pub struct Board<S = Sample>(Arc<Mutex<Vec<S>>>);
 
-impl Board {
-    pub(crate) fn post(&self, sample: Sample) {
+impl<S: Copy + Default> Board<S> {
+    pub(crate) fn post(&self, sample: S) {
         self.lock().push(sample);
     }
 
     /// The newest sample; all zero before the first.
     #[must_use]
-    pub fn last(&self) -> Sample {
+    pub fn last(&self) -> S {
         self.lock().last().copied().unwrap_or_default()
     }
 
     /// All samples so far.
     #[must_use]
-    pub fn samples(&self) -> Vec<Sample> {
+    pub fn samples(&self) -> Vec<S> {
         self.lock().clone()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Sample>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<S>> {
         // A sample is pushed whole or not at all, so a poisoned lock holds nothing half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,5 @@
 //! What became of each request, and how it goes while the run goes on.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use levee_sim::schedule::Kind;
@@ -108,31 +107,7 @@ impl Sample {
 }
 
 /// The samples of a run, readable while it goes on.
-#[derive(Clone, Debug, Default)]
-pub struct Board(Arc<Mutex<Vec<Sample>>>);
-
-impl Board {
-    pub(crate) fn post(&self, sample: Sample) {
-        self.lock().push(sample);
-    }
-
-    /// The newest sample; all zero before the first.
-    #[must_use]
-    pub fn last(&self) -> Sample {
-        self.lock().last().copied().unwrap_or_default()
-    }
-
-    /// All samples so far.
-    #[must_use]
-    pub fn samples(&self) -> Vec<Sample> {
-        self.lock().clone()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Sample>> {
-        // A sample is pushed whole or not at all, so a poisoned lock holds nothing half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+pub type Board = crate::outcome::Board<Sample>;
 
 /// The load generator's own health: a run whose clients were late measures the machine, not the defence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

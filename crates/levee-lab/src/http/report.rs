@@ -1,11 +1,8 @@
 //! What lanes with a server of a fixed rate came to, for machines and for people.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use comfy_table::presets::UTF8_BORDERS_ONLY;
-use comfy_table::{CellAlignment, Table};
 use levee_proxy::http::snapshot::Snapshot;
 use levee_sim::model::thinner::{Group, Setup};
 use levee_sim::scenario::{AtValue, Scenario};
@@ -17,7 +14,7 @@ use super::clients::span;
 use super::lane::LaneResult;
 use super::record::{Health, Outcome, RequestRecord};
 use crate::report::Report;
-use crate::report::table::{by_point, name};
+use crate::report::table::{name, tables};
 use crate::stats::Share;
 
 /// Clients that are further behind their demand than this measure the machine, not the defence.
@@ -311,30 +308,7 @@ const HEADER: [&str; 10] = [
 
 /// A table for each point with a line for each lane, and what the columns mean.
 pub(crate) fn to_table(report: &Report<LaneReport>) -> String {
-    let mut text = String::new();
-    for (title, lanes) in by_point(&report.lanes, |lane| &lane.at) {
-        if !title.is_empty() {
-            writeln!(text, "{title}").ok();
-        }
-        let mut table = Table::new();
-        table.load_style(UTF8_BORDERS_ONLY);
-        table.set_header(HEADER);
-        for lane in lanes {
-            table.add_row(row(lane));
-        }
-        for column in table.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        writeln!(text, "{table}\n").ok();
-    }
-    text.push_str(LEGEND);
-    for warning in &report.warnings {
-        writeln!(text, "warning: {warning}").ok();
-    }
-    if report.interrupted {
-        text.push_str("interrupted: only what was finished is shown\n");
-    }
-    text
+    tables(report, |lane| &lane.at, HEADER, row, LEGEND)
 }
 
 fn row(lane: &LaneReport) -> [String; HEADER.len()] {

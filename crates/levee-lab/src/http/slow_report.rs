@@ -1,10 +1,7 @@
 //! What lanes under slow attacks came to, for machines and for people.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
-use comfy_table::presets::UTF8_BORDERS_ONLY;
-use comfy_table::{CellAlignment, Table};
 use levee_proxy::http::snapshot::Snapshot;
 use levee_sim::scenario::{AtValue, Scenario};
 use levee_sim::schedule::Kind;
@@ -13,7 +10,7 @@ use serde::Serialize;
 
 use super::record::Health;
 use super::slow::{LaneResult, ServerResult, Tally};
-use crate::report::table::{by_point, name};
+use crate::report::table::{name, tables};
 use crate::report::{Latency, Report};
 use crate::stats::Share;
 
@@ -160,30 +157,7 @@ const HEADER: [&str; 8] = [
 
 /// A table for each point with a line for each lane, and what the columns mean.
 pub(crate) fn to_table(report: &Report<LaneReport>) -> String {
-    let mut text = String::new();
-    for (title, lanes) in by_point(&report.lanes, |lane| &lane.at) {
-        if !title.is_empty() {
-            writeln!(text, "{title}").ok();
-        }
-        let mut table = Table::new();
-        table.load_style(UTF8_BORDERS_ONLY);
-        table.set_header(HEADER);
-        for lane in lanes {
-            table.add_row(row(lane));
-        }
-        for column in table.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        writeln!(text, "{table}\n").ok();
-    }
-    text.push_str(LEGEND);
-    for warning in &report.warnings {
-        writeln!(text, "warning: {warning}").ok();
-    }
-    if report.interrupted {
-        text.push_str("interrupted: only what was finished is shown\n");
-    }
-    text
+    tables(report, |lane| &lane.at, HEADER, row, LEGEND)
 }
 
 fn row(lane: &LaneReport) -> [String; HEADER.len()] {

@@ -13,25 +13,11 @@ use levee_sim::scenario::AtValue;
 /// A table for each point with a line for each lane, and what the columns mean.
 #[must_use]
 pub fn to_table(report: &Report) -> String {
-    let mut text = String::new();
-    for (title, lanes) in by_point(&report.lanes, |lane| &lane.at) {
-        if !title.is_empty() {
-            writeln!(text, "{title}").ok();
-        }
-        writeln!(text, "{}\n", table(&lanes)).ok();
-    }
-    text.push_str(LEGEND);
-    for warning in &report.warnings {
-        writeln!(text, "warning: {warning}").ok();
-    }
-    if report.interrupted {
-        text.push_str("interrupted: only what was finished is shown\n");
-    }
-    text
+    tables(report, |lane| &lane.at, HEADER, row, LEGEND)
 }
 
 /// The lanes of each point, with its title.
-pub(crate) fn by_point<L>(
+fn by_point<L>(
     lanes: &[L],
     at: impl Fn(&L) -> &BTreeMap<String, AtValue>,
 ) -> Vec<(String, Vec<&L>)> {
@@ -44,6 +30,40 @@ pub(crate) fn by_point<L>(
         }
     }
     groups
+}
+
+/// What [`to_table`] writes, for lanes of any kind.
+pub(crate) fn tables<L, const COLUMNS: usize>(
+    report: &Report<L>,
+    at: impl Fn(&L) -> &BTreeMap<String, AtValue>,
+    header: [&str; COLUMNS],
+    row: impl Fn(&L) -> [String; COLUMNS],
+    legend: &str,
+) -> String {
+    let mut text = String::new();
+    for (title, lanes) in by_point(&report.lanes, at) {
+        if !title.is_empty() {
+            writeln!(text, "{title}").ok();
+        }
+        let mut table = Table::new();
+        table.load_style(UTF8_BORDERS_ONLY);
+        table.set_header(header);
+        for lane in lanes {
+            table.add_row(row(lane));
+        }
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        writeln!(text, "{table}\n").ok();
+    }
+    text.push_str(legend);
+    for warning in &report.warnings {
+        writeln!(text, "warning: {warning}").ok();
+    }
+    if report.interrupted {
+        text.push_str("interrupted: only what was finished is shown\n");
+    }
+    text
 }
 
 const LEGEND: &str = "\
@@ -65,31 +85,22 @@ const HEADER: [&str; 10] = [
     "dropped",
 ];
 
-fn table(lanes: &[&LaneReport]) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_BORDERS_ONLY);
-    table.set_header(HEADER);
-    for lane in lanes {
-        let (honest, attacker) = (&lane.honest, &lane.attacker);
-        table.add_row([
-            name(&lane.name, &lane.at),
-            honest.attempted.to_string(),
-            interval(honest),
-            percent(honest.incomplete_share),
-            percent(honest.unsuccessful_share),
-            interval(&lane.second_half.honest),
-            setup(honest),
-            attacker.attempted.to_string(),
-            attacker
-                .in_server_mean_s
-                .map_or_else(none, |s| format!("{s:.1}")),
-            percent(attacker.incomplete_share),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+fn row(lane: &LaneReport) -> [String; HEADER.len()] {
+    let (honest, attacker) = (&lane.honest, &lane.attacker);
+    [
+        name(&lane.name, &lane.at),
+        honest.attempted.to_string(),
+        interval(honest),
+        percent(honest.incomplete_share),
+        percent(honest.unsuccessful_share),
+        interval(&lane.second_half.honest),
+        setup(honest),
+        attacker.attempted.to_string(),
+        attacker
+            .in_server_mean_s
+            .map_or_else(none, |s| format!("{s:.1}")),
+        percent(attacker.incomplete_share),
+    ]
 }
 
 /// What is swept beside the defence: its points have tables of their own.
