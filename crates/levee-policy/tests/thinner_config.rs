@@ -86,7 +86,7 @@ fn a_file_that_cannot_be_read_says_why_and_where() {
         ),
         (
             "kind = \"thinner\"\ncapacity = { speed = 1 }",
-            &["line 2", "unknown variant `speed`", "rate", "concurrency"],
+            &["line 2", "unknown field `speed`", "rate", "concurrency"],
         ),
         (
             "kind = \"thinner\"\ncapacity = { rate = 1 }\nmode = \"bid\"",
