@@ -49,6 +49,8 @@ impl Browser {
         let profile = format!("--user-data-dir={}", browser._profile.path().display());
         let capabilities = json!({"capabilities": {"alwaysMatch": {
             "browserName": "chrome",
+            // A page that loads itself anew is never loaded: no command waits for it.
+            "pageLoadStrategy": "none",
             "goog:chromeOptions": {
                 "args": [
                     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -62,12 +64,10 @@ impl Browser {
         }}});
         let session = browser.call("POST", "/session", &capabilities);
         browser.session = session["sessionId"].as_str().unwrap().to_owned();
-        // A page that waits must not hold the command that loads it.
-        browser.command("/timeouts", &json!({"pageLoad": 30_000, "script": 10_000}));
         browser
     }
 
-    /// Loads a page. A page that goes on loading itself anew is left at it.
+    /// Begins to load a page, and does not wait for it.
     pub(crate) fn go(&self, url: &str) {
         self.command("/url", &json!({"url": url}));
     }

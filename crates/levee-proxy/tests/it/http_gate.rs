@@ -37,6 +37,8 @@ impl Full {
     pub(crate) async fn with(mode: Mode, change: impl FnOnce(&mut HttpSettings)) -> Self {
         let world = World::with(|settings| {
             settings.defense = Some(one_at_once(mode));
+            // The place is held until it is freed, however long a browser takes to start beside it.
+            settings.timeouts.upstream_first_byte = Duration::from_secs(600);
             change(settings);
         })
         .await;

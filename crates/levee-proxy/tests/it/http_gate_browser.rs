@@ -77,11 +77,13 @@ async fn peers_the_script_waits_for_the_place_in_every_currency() {
             }
         }
         let browser = opens(&full, Setup::default(), "/page?a=1#part").await;
-        let held = full.requests().await.stats.held;
-        full.until("a contender", |seen| {
-            seen.contenders == 1 && seen.stats.held >= held
-        })
-        .await;
+        if mode == Mode::Queue {
+            full.until("the end of its patience", |seen| {
+                seen.stats.refused.outbid >= 1
+            })
+            .await;
+        }
+        full.until("a contender", |seen| seen.contenders == 1).await;
         if mode == Mode::Auction {
             full.until("payment", |seen| seen.stats.paid >= 3 << 20)
                 .await;
