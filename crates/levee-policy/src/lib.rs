@@ -4,6 +4,7 @@
 //! in a live front, in a model and in a replay. [`StateMachine`] is the contract that they share.
 //!
 //! - [`selective`]: SeVen, the selective defence of a server that holds at most `k` calls.
+//! - [`reroute`]: anycast playbooks, which routing change puts the load where it can be carried.
 //! - [`thinner`]: speak-up, a thinner that lets clients pay for their place.
 //!
 //! What this crate leaves out: sockets, clocks, logs, and the protocol that carries a decision out.
@@ -17,6 +18,7 @@ mod identity;
 mod index;
 mod machine;
 mod random;
+pub mod reroute;
 pub mod selective;
 pub mod thinner;
 mod time;

@@ -3,7 +3,7 @@
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::commands::{
-    check, compare, completions, config, demo, fit, lab, man, replay, run, tune,
+    anycast, check, compare, completions, config, demo, fit, lab, man, replay, run, tune,
 };
 
 /// Keeps a service available to its honest users while it is under a denial-of-service attack.
@@ -55,6 +55,9 @@ pub(crate) enum Command {
     Fit(fit::Args),
     /// Search the settings of a defence for the best worst case of a scenario
     Tune(tune::Args),
+    /// Catchments, playbooks and the response of a service on several sites
+    #[command(subcommand)]
+    Anycast(anycast::Command),
     /// Work on configuration files
     #[command(subcommand)]
     Config(config::Command),

@@ -1,5 +1,6 @@
 //! One module a subcommand.
 
+pub(crate) mod anycast;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod completions;
@@ -40,6 +41,7 @@ fn command(cli: &Cli) -> Result<Answer> {
         Command::Replay(args) => replay::run(args, cli.global),
         Command::Fit(args) => fit::run(args, cli.global),
         Command::Tune(args) => tune::run(args, cli.global),
+        Command::Anycast(command) => anycast::run(command, cli.global),
         Command::Config(command) => config::run(command, cli.global),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

@@ -1,0 +1,1 @@
+//! What the responder has done, on disk: append-only, and whole again after a crash.

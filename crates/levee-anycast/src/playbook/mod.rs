@@ -1,0 +1,1 @@
+//! A playbook out of maps and of others' files; its tables and its page.

@@ -1,0 +1,1 @@
+//! Which site each AS reaches: Gao-Rexford route selection on an AS graph.

@@ -1,0 +1,1 @@
+//! Tests on real measurements, each in its own module.

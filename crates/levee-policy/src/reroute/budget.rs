@@ -1,0 +1,1 @@
+//! How often announcements may change, below route-flap damping (RFC 2439, RFC 7196).

@@ -1,0 +1,1 @@
+//! How bad it is, from load and access fraction, with hysteresis.

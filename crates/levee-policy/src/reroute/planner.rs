@@ -1,0 +1,1 @@
+//! Ranks the plays for a load and the capacities of the sites.

@@ -1,0 +1,200 @@
+//! Routing configurations with the catchments that they give.
+
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+
+use super::{Routing, SiteId, Sites};
+use crate::{
+    ConfigError,
+    config_error::{ensure, fail},
+};
+
+/// A routing configuration and its catchments.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Play {
+    /// What is announced.
+    pub routing: Routing,
+    /// Blocks that reach each site, in the order of the sites.
+    pub blocks: Vec<u64>,
+    /// Blocks that reach none, or of which nothing is known.
+    pub unknown: u64,
+    /// Load that reaches each site in normal times, in the units of the weights; where it is not known, blocks stand for it.
+    pub load: Option<Vec<f64>>,
+    /// Whether so many replies are missing against the other plays that the figures are not to be relied on.
+    pub partial: bool,
+}
+
+impl Play {
+    /// All blocks that reach a site.
+    #[must_use]
+    pub fn known(&self) -> u64 {
+        self.blocks.iter().sum()
+    }
+
+    /// The share of this site: of the load where that is known, of the blocks otherwise; 0 where nothing is.
+    #[must_use]
+    pub fn share(&self, site: SiteId) -> f64 {
+        let of = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+        match &self.load {
+            Some(load) => of(load[site.index()], load.iter().sum()),
+            None => of(self.blocks[site.index()] as f64, self.known() as f64),
+        }
+    }
+}
+
+/// Blocks that go together in every play: the same site as each other, whatever is announced. There are few of them where there
+/// are millions of blocks, and they tell all that the whole maps tell: who moves where.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Classes {
+    /// Blocks of each class.
+    pub blocks: Vec<u64>,
+    /// Load of each class in normal times. Of the same length, or empty where it is not known.
+    pub load: Vec<f64>,
+    /// The site of class `c` in play `p` at `p * classes + c`; [`Classes::NOWHERE`] where it reaches none or is not known.
+    pub site: Vec<u8>,
+}
+
+impl Classes {
+    /// No site.
+    pub const NOWHERE: u8 = u8::MAX;
+
+    /// How many.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Where a class goes in a play.
+    #[must_use]
+    pub fn site(&self, play: usize, class: usize) -> Option<SiteId> {
+        let site = self.site[play * self.len() + class];
+        (site != Self::NOWHERE).then_some(SiteId(site))
+    }
+
+    /// The load of a class in normal times; its blocks where that is not known.
+    #[must_use]
+    pub fn weight(&self, class: usize) -> f64 {
+        self.load
+            .get(class)
+            .copied()
+            .unwrap_or(self.blocks[class] as f64)
+    }
+}
+
+/// Plays of one service, the first of them the baseline.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Playbook {
+    sites: Sites,
+    plays: Vec<Play>,
+    classes: Option<Classes>,
+}
+
+/// The most plays (our choice: a thousand measurements of 15 minutes take ten days).
+pub const PLAYS_MAX: usize = 10_000;
+
+impl Playbook {
+    /// Plays, the first of them the baseline.
+    ///
+    /// # Errors
+    ///
+    /// Without a play, with two of one name, with a play or classes that do not fit the sites.
+    pub fn new(
+        sites: Sites,
+        plays: Vec<Play>,
+        classes: Option<Classes>,
+    ) -> Result<Self, ConfigError> {
+        if plays.is_empty() || plays.len() > PLAYS_MAX {
+            fail("configurations", &plays.len(), &format!("1 to {PLAYS_MAX}"))?;
+        }
+        let n = sites.len();
+        for (i, play) in plays.iter().enumerate() {
+            let name = &play.routing.name;
+            let key = format!("configurations[{i}] ({name})");
+            if plays[..i].iter().any(|other| other.routing.name == *name) {
+                fail(&key, name, "names that differ")?;
+            }
+            let fits = play.blocks.len() == n
+                && play.load.as_ref().is_none_or(|load| {
+                    load.len() == n && load.iter().all(|x| x.is_finite() && *x >= 0.0)
+                })
+                && play
+                    .routing
+                    .announcements
+                    .as_ref()
+                    .is_none_or(|a| a.len() == n);
+            ensure(
+                &key,
+                fits,
+                &"of another shape",
+                &format!("a figure of 0 or more for each of the {n} sites"),
+            )?;
+        }
+        if let Some(classes) = &classes {
+            let fits = classes.site.len() == classes.len() * plays.len()
+                && (classes.load.is_empty() || classes.load.len() == classes.len())
+                && classes
+                    .load
+                    .iter()
+                    .all(|load| load.is_finite() && *load >= 0.0)
+                && classes
+                    .site
+                    .iter()
+                    .all(|site| usize::from(*site) < n || *site == Classes::NOWHERE);
+            ensure(
+                "classes",
+                fits,
+                &"of another shape",
+                "a site for each class in each configuration",
+            )?;
+        }
+        Ok(Self {
+            sites,
+            plays,
+            classes,
+        })
+    }
+
+    /// The sites.
+    #[must_use]
+    pub fn sites(&self) -> &Sites {
+        &self.sites
+    }
+
+    /// The plays, the first of them the baseline.
+    #[must_use]
+    pub fn plays(&self) -> &[Play] {
+        &self.plays
+    }
+
+    /// Who goes together, where single blocks are known.
+    #[must_use]
+    pub fn classes(&self) -> Option<&Classes> {
+        self.classes.as_ref()
+    }
+
+    /// The play of this name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.plays.iter().position(|play| play.routing.name == name)
+    }
+
+    /// The names of all plays, for a message.
+    #[must_use]
+    pub fn names(&self) -> String {
+        let names: Vec<String> = self
+            .plays
+            .iter()
+            .map(|play| play.routing.name.to_string())
+            .collect();
+        names.join(", ")
+    }
+}
