@@ -1,12 +1,14 @@
 //! What the sites announce.
 
 use alloc::{collections::BTreeMap, string::String, vec, vec::Vec};
-use core::fmt;
+use core::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
 /// The number of an autonomous system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+///
+/// Read from a number, or from text with or without `AS` before it, which is what keys of JSON and TOML are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Asn(pub u32);
 
@@ -15,6 +17,51 @@ impl fmt::Display for Asn {
         self.0.fmt(f)
     }
 }
+
+impl FromStr for Asn {
+    type Err = NotAnAsn;
+    fn from_str(text: &str) -> Result<Self, NotAnAsn> {
+        let number = text.strip_prefix("AS").unwrap_or(text);
+        digits(number).map(Self).ok_or(NotAnAsn)
+    }
+}
+
+impl<'de> Deserialize<'de> for Asn {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = Asn;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&NotAnAsn, f)
+            }
+            fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Asn, E> {
+                let number = u32::try_from(number).map_err(|_| E::custom(NotAnAsn))?;
+                Ok(Asn(number))
+            }
+            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Asn, E> {
+                let number = u32::try_from(number).map_err(|_| E::custom(NotAnAsn))?;
+                Ok(Asn(number))
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Asn, E> {
+                text.parse()
+                    .map_err(|error| E::custom(format_args!("{text:?} is no ASN: {error}")))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// A text that is no ASN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAnAsn;
+
+impl fmt::Display for NotAnAsn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected an ASN of 32 bits, such as 174 or AS174")
+    }
+}
+
+impl core::error::Error for NotAnAsn {}
 
 /// A BGP community, as text `20473:6001` (RFC 1997) or `64500:1:2` (RFC 8092).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,18 +119,23 @@ impl Path {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Announcement {
-    /// To every neighbour that is not named below; `None`: not announced.
+    /// To every neighbour that is not named below; `None`, in text `null`: not announced. Plain where it is not said.
+    #[serde(default = "plain")]
     pub everyone: Option<Path>,
     /// To these neighbours instead.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub neighbours: BTreeMap<Asn, Option<Path>>,
 }
 
+fn plain() -> Option<Path> {
+    Some(Path::default())
+}
+
 impl Default for Announcement {
     /// Plain, to everyone.
     fn default() -> Self {
         Self {
-            everyone: Some(Path::default()),
+            everyone: plain(),
             neighbours: BTreeMap::new(),
         }
     }
@@ -140,7 +192,7 @@ impl fmt::Display for Community {
     }
 }
 
-impl core::str::FromStr for Community {
+impl FromStr for Community {
     type Err = NotACommunity;
     fn from_str(text: &str) -> Result<Self, NotACommunity> {
         let parts: Vec<&str> = text.split(':').collect();
@@ -157,7 +209,7 @@ impl core::str::FromStr for Community {
 }
 
 /// A number without sign and spaces, which `parse` alone would take.
-fn digits<N: core::str::FromStr>(text: &str) -> Option<N> {
+fn digits<N: FromStr>(text: &str) -> Option<N> {
     text.bytes()
         .all(|byte| byte.is_ascii_digit())
         .then(|| text.parse().ok())

@@ -37,7 +37,7 @@ mod responder;
 mod sites;
 
 pub use self::{
-    announcement::{Announcement, Asn, Community, NotACommunity, Path, Routing},
+    announcement::{Announcement, Asn, Community, NotACommunity, NotAnAsn, Path, Routing},
     playbook::{Classes, PLAYS_MAX, Play, Playbook},
     range::Range,
     responder::{Input, Measure, Operator, Output, Responder, SiteMeasure, Step},

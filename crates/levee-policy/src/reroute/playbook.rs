@@ -25,6 +25,8 @@ pub struct Play {
     pub load: Option<Vec<f64>>,
     /// Whether so many replies are missing against the other plays that the figures are not to be relied on.
     pub partial: bool,
+    /// Whether it poisons and does no more than its control, prepends of the same length, does.
+    pub ineffective: bool,
 }
 
 impl Play {
