@@ -1,0 +1,3 @@
+//! Against a naive simulator, against every way to break ties, and on CAIDA's graph.
+
+mod real;
