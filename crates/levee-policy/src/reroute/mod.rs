@@ -37,8 +37,11 @@ pub mod responder;
 mod sites;
 
 pub use self::{
-    announcement::{Announcement, Asn, Community, NotACommunity, Path, Routing},
-    playbook::{Classes, PLAYS_MAX, Play, Playbook},
+    announcement::{
+        Announcement, Asn, COMMUNITIES_MAX, Community, Limits, NotACommunity, NotARouting,
+        NotAnAsn, PATH_LENGTH_MAX, Path, ROUTING_NAME_MAX, Routing,
+    },
+    playbook::{BLOCKS_MAX, Classes, LOAD_MAX, PLAYS_MAX, Play, Playbook},
     range::Range,
     responder::{
         Config, Input, Kind, Measure, Operator, Output, Responder, ResumeError, SiteMeasure, Step,
