@@ -15,6 +15,9 @@ use levee_policy::reroute::Asn;
 use rand_core::Rng;
 use rand_pcg::Pcg64;
 
+use super::{AsGraph, Builder, Relationship};
+use crate::blocks::Blocks;
+
 /// The fewest ASes: below it there is no room for a clique, transit and stubs.
 pub const ASES_MIN: usize = 100;
 /// The most ASes: twice the Internet of 2026, some 100 MB with everything that is made of it.
@@ -201,6 +204,48 @@ impl Generated {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.regions.is_empty()
+    }
+
+    /// The ASes and their links, with the clique as Tier-1.
+    #[must_use]
+    pub fn graph(&self) -> AsGraph {
+        let mut builder = Builder::new();
+        builder.tier1((1..=self.clique as u32).map(Asn));
+        for (kind, links) in [
+            (Relationship::Provider, &self.providers),
+            (Relationship::Peer, &self.peers),
+        ] {
+            for (a, b) in links {
+                let linked = builder.link(*a, *b, kind);
+                debug_assert!(linked.is_ok(), "{a} {b}: {linked:?}");
+            }
+        }
+        // At least ASES_MIN ASes have each a provider or, in the clique, a peer, and ASES_MAX have less than LINKS_MAX links.
+        builder.build().expect("links that were made by rule")
+    }
+
+    /// Made-up blocks: the numbers of [`Generated::blocks`], one AS after another.
+    #[must_use]
+    pub fn laid_out(&self) -> Blocks {
+        let counts = (1..).map(Asn).zip(&self.blocks);
+        Blocks::laid_out(counts.map(|(asn, count)| (asn, u64::from(*count))))
+    }
+
+    /// The transit ASes of a region outside the clique, with how many customers each has, the most first.
+    #[must_use]
+    pub fn transit_of(&self, region: &str) -> Vec<(Asn, usize)> {
+        let mut customers = vec![0; self.transit + 1];
+        for (provider, _) in &self.providers {
+            customers[provider.0 as usize] += 1;
+        }
+        let there = |asn: &Asn| self.region(*asn).is_some_and(|of| of.name == region);
+        let all = (self.clique as u32 + 1..=self.transit as u32).map(Asn);
+        let mut found: Vec<(Asn, usize)> = all
+            .filter(there)
+            .map(|asn| (asn, customers[asn.0 as usize]))
+            .collect();
+        found.sort_by_key(|(asn, n)| (std::cmp::Reverse(*n), *asn));
+        found
     }
 
     /// The region of an AS.
@@ -618,3 +663,6 @@ impl Pool {
         Some(at)
     }
 }
+
+#[cfg(test)]
+mod tests;
