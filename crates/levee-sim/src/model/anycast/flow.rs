@@ -64,13 +64,10 @@ impl Flow {
         (self.answered, self.over, self.excess) = (0.0, 0, 0.0);
         for (flow, site) in self.sites.iter().zip(&setup.sites) {
             self.answered += flow.honest * site.answered(flow.offered);
-            if flow.offered > site.capacity * (1.0 + ROUNDING) {
+            if site.is_over(flow.offered) {
                 self.over += 1;
-                self.excess += flow.offered - site.capacity;
+                self.excess += flow.offered - site.carries();
             }
         }
     }
 }
-
-/// Sums of thousands of classes are not exact: a site that is full to this part is not over capacity.
-pub(super) const ROUNDING: f64 = 1e-9;

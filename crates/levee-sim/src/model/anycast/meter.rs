@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
+use levee_policy::reroute::Range;
 use levee_policy::{Span, Time};
 
-use super::flow::{Flow, ROUNDING};
+use super::flow::Flow;
 use super::setup::{Attack, Setup};
 
 /// Within which the most changes are counted.
@@ -76,6 +77,9 @@ pub(super) struct Meter {
     pub(super) estimates: Estimates,
     /// The estimate by the truth, of each that has a number.
     pub(super) ratios: Vec<f64>,
+    /// When the responder first said that there is an attack, of the one that there is; and how often it said so without one.
+    pub(super) detected: Option<Time>,
+    pub(super) false_alarms: u64,
     pub(super) next_lines: u64,
     pub(super) next_line_since: Option<Time>,
     pub(super) next_line_s: f64,
@@ -152,7 +156,7 @@ impl Meter {
             all.zip(self.over_site_s.iter_mut().zip(&mut self.arrived))
         {
             let access = site.access(flow.offered);
-            if flow.offered > site.capacity * (1.0 + ROUNDING) {
+            if site.is_over(flow.offered) {
                 *over += dt;
             }
             arrived.offered += flow.offered * dt;
@@ -184,6 +188,29 @@ impl Meter {
         }
     }
 
+    /// The responder says that an attack has begun.
+    pub(super) fn detect(&mut self, now: Time, under_attack: bool) {
+        if under_attack {
+            self.detected.get_or_insert(now);
+        } else {
+            self.false_alarms += 1;
+        }
+    }
+
+    /// The responder estimates the offered load of a site, whose true mean over the interval this is.
+    pub(super) fn estimated(&mut self, estimate: Range, truth: f64) {
+        let sums = &mut self.estimates;
+        sums.count += 1;
+        sums.held += u64::from(estimate.contains(truth));
+        if estimate.likely.is_finite() && truth > 0.0 {
+            let error = (estimate.likely - truth) / truth;
+            sums.finite += 1;
+            sums.error += error.abs();
+            sums.bias += error;
+            self.ratios.push(estimate.likely / truth);
+        }
+    }
+
     /// A play is announced in the place of another.
     pub(super) fn change(&mut self, setup: &Setup, now: Time, from: usize, to: usize) {
         self.changes += 1;
@@ -200,10 +227,10 @@ impl Meter {
         }
     }
 
-    /// The next line of defence is called or let go.
+    /// The next line of defence is called or let go. The list of its sites may change while it is called.
     pub(super) fn next_line(&mut self, now: Time, called: bool) {
         if called {
-            self.next_lines += 1;
+            self.next_lines += u64::from(self.next_line_since.is_none());
             self.next_line_since.get_or_insert(now);
         } else if let Some(since) = self.next_line_since.take() {
             self.next_line_s += (now - since).as_secs_f64();

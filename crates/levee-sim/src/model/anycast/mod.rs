@@ -49,7 +49,6 @@ use rand_pcg::Pcg64;
 
 use self::draw::factor;
 use self::flow::Flow;
-pub use self::front::Config;
 use self::front::Front;
 use self::meter::Meter;
 use self::report::Reporter;
@@ -272,8 +271,7 @@ impl Anycast {
             &mut self.measure,
         );
         self.meter.lost += self.reporter.lost;
-        let attacked = self.meter.attacked;
-        self.measured(attacked, scheduler);
+        self.measured(scheduler);
         self.meter.begin_interval(self.under_attack(now));
         self.season(now);
         self.level = self.level(now);

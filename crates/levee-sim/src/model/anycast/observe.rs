@@ -26,7 +26,7 @@ const fn entry(
 }
 
 #[rustfmt::skip]
-const ENTRIES: [Entry; 51] = [
+const ENTRIES: [Entry; 53] = [
     entry(("time", "s", "virtual time"), |_, now| now.as_secs_f64()),
 
     entry(("honest.offered", "queries", "that honest clients sent"), |m, _| m.meter.all.offered),
@@ -59,6 +59,9 @@ const ENTRIES: [Entry; 51] = [
     entry(("mitigation.done", "0/1", "1 if during the attack the time came from which no site was over capacity for run.calm"), |m, _| flag(m.meter.mitigated)),
     entry(("mitigation.time", "s", "from the beginning of the attack until then; no number without"), |m, _| m.mitigated_after().unwrap_or(f64::NAN)),
     entry(("mitigation.wait", "s", "the same, and without mitigation how long the attack went on: always a number"), |m, now| m.waited(now)),
+
+    entry(("detect.time", "s", "from the beginning of the attack until the responder says that there is one; no number before"), |m, _| m.detected_after()),
+    entry(("detect.false", "", "times that it said so without one"), |m, _| m.meter.false_alarms as f64),
 
     entry(("change.count", "changes", "of the routes that were made"), |m, _| m.meter.changes as f64),
     entry(("change.failed", "changes", "that could not be made"), |m, _| m.meter.failed as f64),
@@ -137,7 +140,7 @@ impl Anycast {
 
     fn fullest(&self) -> f64 {
         let all = self.flow.sites.iter().zip(&self.setup.sites);
-        all.map(|(flow, site)| flow.offered / site.capacity)
+        all.map(|(flow, site)| flow.offered / site.carries())
             .fold(0.0, f64::max)
     }
 
@@ -165,6 +168,11 @@ impl Anycast {
         let end = now.min(attack.over()).max(attack.begin());
         let gone_on = (end - attack.begin()).as_secs_f64();
         self.mitigated_after().unwrap_or(gone_on)
+    }
+
+    fn detected_after(&self) -> f64 {
+        let detected = self.meter.detected;
+        detected.map_or(f64::NAN, |at| (at - self.attack_began()).as_secs_f64())
     }
 
     fn first_change(&self) -> f64 {

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use levee_policy::reroute::{Playbook, SiteId};
+use levee_policy::reroute::{Config, Playbook, SiteId};
 use levee_policy::{ConfigError, Span};
 use thiserror::Error;
 
-use super::front::{self, Config};
 use super::world::World;
 use crate::schedule::Durations;
 
@@ -58,6 +57,19 @@ pub struct Site {
 }
 
 impl Site {
+    /// What can be sent to it without loss.
+    #[must_use]
+    pub fn carries(&self) -> f64 {
+        self.capacity.min(self.ingress)
+    }
+
+    /// Whether that is too much.
+    pub(super) fn is_over(&self, offered: f64) -> bool {
+        /// Sums of thousands of classes are not exact: a site that is full to this part is not over capacity.
+        const ROUNDING: f64 = 1e-9;
+        offered > self.carries() * (1.0 + ROUNDING)
+    }
+
     /// Which part of what is sent to it comes in.
     pub(super) fn access(&self, offered: f64) -> f64 {
         part(self.ingress, offered)
@@ -65,7 +77,7 @@ impl Site {
 
     /// Which part of what is sent to it is answered.
     pub(super) fn answered(&self, offered: f64) -> f64 {
-        part(self.capacity.min(self.ingress), offered)
+        part(self.carries(), offered)
     }
 }
 
@@ -258,12 +270,17 @@ impl Setup {
             "a time above 0, of at most 92d",
         )?;
         need(
+            self.play == 0 || self.defense.is_none(),
+            "lane.play",
+            "the first play where there is a responder: it begins with it",
+        )?;
+        need(
             !self.calm.is_zero() && !self.flap.is_zero(),
             "run.calm",
             "a time above 0, as for run.flap",
         )?;
         if let Some(defense) = &self.defense {
-            front::check(defense, self)?;
+            defense.check()?;
         }
         Ok(())
     }
