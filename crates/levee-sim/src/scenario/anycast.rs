@@ -500,7 +500,7 @@ fn written<'d, 't>(
                 return None;
             }
         };
-        plays.push(play_of(&play.name, shares, loads.is_empty()));
+        plays.push(play_of(&play.name, &sites, shares, loads.is_empty()));
     }
     let known = (!loads.is_empty()).then(|| Classes {
         blocks: loads
@@ -543,7 +543,7 @@ fn row(sites: &Sites, raw: &RawService, play: &RawPlay) -> Result<Row, (String, 
         (Some(row), None) if !raw.class.is_empty() => {
             let row: Vec<u8> = row
                 .iter()
-                .map(|name| Ok(find(name)?.0))
+                .map(|name| find(name).map(|site| site.0))
                 .collect::<Result<_, _>>()?;
             if row.len() != raw.class.len() {
                 let expected = format!("{}, one for each [[service.class]]", raw.class.len());
@@ -569,7 +569,7 @@ fn row(sites: &Sites, raw: &RawService, play: &RawPlay) -> Result<Row, (String, 
     }
 }
 
-fn play_of(name: &str, load: Vec<f64>, shares: bool) -> Play {
+fn play_of(name: &str, sites: &Sites, load: Vec<f64>, shares: bool) -> Play {
     let total: f64 = load.iter().sum();
     let blocks = |load: &f64| {
         let blocks = if shares && total > 0.0 {
@@ -580,14 +580,16 @@ fn play_of(name: &str, load: Vec<f64>, shares: bool) -> Play {
         blocks.round() as u64
     };
     Play {
-        routing: Routing {
+        // What is announced counts against the budget: a name of another kind is taken for the worst.
+        routing: Routing::parse(name, sites).unwrap_or_else(|_| Routing {
             name: name.to_owned(),
             announcements: None,
-        },
+        }),
         blocks: load.iter().map(blocks).collect(),
         unknown: 0,
         load: (!shares).then_some(load),
         partial: false,
+        ineffective: false,
     }
 }
 

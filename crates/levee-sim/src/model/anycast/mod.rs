@@ -293,6 +293,11 @@ impl Anycast {
             self.failed(play, scheduler);
             return;
         }
+        // One that was ordered twice since no answer came in time.
+        if play == self.play {
+            self.deployed(play, scheduler);
+            return;
+        }
         let now = scheduler.now();
         self.meter.change(&self.setup, now, self.play, play);
         self.play = play;

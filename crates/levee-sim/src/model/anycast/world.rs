@@ -216,6 +216,7 @@ mod tests {
             unknown: 0,
             load: None,
             partial: false,
+            ineffective: false,
         });
         Playbook::new(Sites::new(names).unwrap(), plays.collect(), classes).unwrap()
     }

@@ -24,14 +24,12 @@ pub(super) fn playbook() -> Playbook {
             blocks[usize::from(*site)] += weight;
         }
         Play {
-            routing: Routing {
-                name: name.into(),
-                announcements: None,
-            },
+            routing: Routing::parse(name, &sites()).unwrap(),
             blocks,
             unknown: 0,
             load: None,
             partial: false,
+            ineffective: false,
         }
     });
     let classes = Classes {
@@ -39,12 +37,11 @@ pub(super) fn playbook() -> Playbook {
         load: Vec::new(),
         site: site.concat(),
     };
-    Playbook::new(
-        Sites::new(["A", "B", "C"]).unwrap(),
-        plays.collect(),
-        Some(classes),
-    )
-    .unwrap()
+    Playbook::new(sites(), plays.collect(), Some(classes)).unwrap()
+}
+
+fn sites() -> Sites {
+    Sites::new(["A", "B", "C"]).unwrap()
 }
 
 /// Ten thousand queries a second on sites that hold twice to seven times that, without noise, errors, delays or an attack.
