@@ -460,7 +460,12 @@ mod tests {
                 "level[2].alpha.leave",
             ),
             (
-                change(2, |level| level.load.enter = 0.95),
+                change(2, |level| {
+                    level.load = Threshold {
+                        enter: 0.95,
+                        leave: 0.5,
+                    }
+                }),
                 "level[2].load.enter",
             ),
             (

@@ -182,7 +182,7 @@ impl Estimator {
             };
         }
         Some(Alpha {
-            range: self.ratio(&pool.source),
+            range: self.widened(&pool, &chosen),
             count: chosen.iter().map(|source| source.observed).sum::<f64>() / self.dispersion,
             sources: uses,
         })
@@ -211,6 +211,27 @@ impl Estimator {
             low,
             likely: over(alpha.range.likely),
             high: over(alpha.range.low),
+        }
+    }
+
+    /// The interval of all sources together: that of the pool, widened by what lies between them, but no wider than the intervals
+    /// of all sources laid over each other.
+    fn widened(&self, pool: &Pool, sources: &[KnownGood]) -> Range {
+        let range = self.ratio(&pool.source);
+        if pool.between <= 0.0 {
+            return range;
+        }
+        let half = self.z * pool.between;
+        let (lowest, highest) = sources
+            .iter()
+            .map(|source| self.ratio(source))
+            .fold((f64::INFINITY, 0.0_f64), |(low, high), own| {
+                (low.min(own.low), high.max(own.high))
+            });
+        Range {
+            low: (range.likely - libm::hypot(range.likely - range.low, half)).max(lowest),
+            likely: range.likely,
+            high: (range.likely + libm::hypot(range.high - range.likely, half)).min(highest),
         }
     }
 
@@ -267,6 +288,7 @@ impl Estimator {
         if let [source] = sources {
             return Pool {
                 source: *source,
+                between: 0.0,
                 agree: true,
             };
         }
@@ -284,22 +306,22 @@ impl Estimator {
         let variances = self.variances(sources, mean);
         let whole: f64 = variances.iter().map(|v| 1.0 / (v + between)).sum();
         // Each source's share of the mean, squared, times what varies in it.
-        let (mut counts, mut rest) = (0.0, 0.0);
+        let (mut counts, mut forecasts, mut apart) = (0.0, 0.0, 0.0);
         for (source, variance) in sources.iter().zip(&variances) {
             let share = 1.0 / (variance + between) / whole;
             let relative = source.expected_sd / source.expected;
             counts += share * share / source.expected;
-            rest += share
-                * share
-                * (floor(mean, sources) * floor(mean, sources) * relative * relative + between);
+            forecasts += share * share * relative * relative;
+            apart += share * share * between;
         }
         let expected = 1.0 / counts;
         Pool {
             source: KnownGood {
                 observed: mean * expected,
                 expected,
-                expected_sd: libm::sqrt(rest) / floor(mean, sources) * expected,
+                expected_sd: libm::sqrt(forecasts) * expected,
             },
+            between: libm::sqrt(apart),
             agree: q <= chi_square_bound(degrees),
         }
     }
@@ -368,6 +390,8 @@ const HALVINGS: usize = 80;
 /// All sources as one.
 struct Pool {
     source: KnownGood,
+    /// What lies between the sources adds this standard deviation to `alpha`.
+    between: f64,
     /// Whether they differ by no more than chance.
     agree: bool,
 }
