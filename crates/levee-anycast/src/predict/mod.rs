@@ -7,6 +7,7 @@
 //! blocks, and nobody knows which of them answer, or attack. `docs/anycast-predict.md` says what a prediction is worth.
 
 mod classes;
+mod file;
 mod loads;
 
 use std::num::NonZeroUsize;
@@ -14,6 +15,7 @@ use std::num::NonZeroUsize;
 use levee_policy::ConfigError;
 use levee_policy::reroute::{Asn, Classes, Play, Playbook, Routing, SiteId};
 
+pub use self::file::{BlocksSource, DeploymentFile, FileSite, GraphSource};
 pub use self::loads::{Loads, LoadsError};
 use crate::blocks::Blocks;
 use crate::simulate::{Catchments, Internet, RoutingError, Tie};
