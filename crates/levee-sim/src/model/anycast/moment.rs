@@ -42,7 +42,7 @@ impl Anycast {
     /// What there is now.
     #[must_use]
     pub fn moment(&self, now: Time) -> Moment {
-        let estimates = self.front.as_ref().map(|front| front.offered());
+        let estimates = self.front.as_ref().map(super::front::Front::offered);
         let estimate = |site: usize| estimates.as_ref()?.get(site).copied();
         let sites = self.flow.sites.iter().zip(&self.setup.sites).enumerate();
         let sites = sites.map(|(i, (flow, site))| SiteMoment {
