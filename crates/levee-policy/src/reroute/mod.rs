@@ -18,7 +18,7 @@
 //! # How it goes
 //!
 //! [`estimate`] gives offered loads with intervals; [`detect`] says how bad it is, with hysteresis; [`planner`] ranks the plays;
-//! [`Responder`] is the loop: detect, estimate, select, deploy, wait, look again. A [`Budget`] holds it below route-flap damping.
+//! [`Responder`] is the loop: detect, estimate, select, deploy, wait, look again. A [`budget`] holds it below route-flap damping.
 //!
 //! # What it leaves out
 //!
@@ -33,13 +33,19 @@ pub mod estimate;
 pub mod planner;
 mod playbook;
 mod range;
-mod responder;
+pub mod responder;
 mod sites;
 
 pub use self::{
-    announcement::{Announcement, Asn, Community, NotACommunity, Path, Routing},
-    playbook::{Classes, PLAYS_MAX, Play, Playbook},
+    announcement::{
+        Announcement, Asn, COMMUNITIES_MAX, Community, Limits, NotACommunity, NotARouting,
+        NotAnAsn, PATH_LENGTH_MAX, Path, ROUTING_NAME_MAX, Routing,
+    },
+    playbook::{BLOCKS_MAX, Classes, LOAD_MAX, PLAYS_MAX, Play, Playbook},
     range::Range,
-    responder::{Input, Measure, Operator, Output, Responder, SiteMeasure, Step},
+    responder::{
+        Config, Input, Kind, Measure, Operator, Output, Responder, ResumeError, SiteMeasure, Step,
+        Why,
+    },
     sites::{SITES_MAX, SiteId, Sites},
 };

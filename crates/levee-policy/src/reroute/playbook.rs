@@ -1,6 +1,9 @@
 //! Routing configurations with the catchments that they give.
 
+mod json;
+
 use alloc::{
+    collections::BTreeSet,
     format,
     string::{String, ToString},
     vec::Vec,
@@ -25,6 +28,8 @@ pub struct Play {
     pub load: Option<Vec<f64>>,
     /// Whether so many replies are missing against the other plays that the figures are not to be relied on.
     pub partial: bool,
+    /// Whether it poisons and does no more than its control, prepends of the same length, does.
+    pub ineffective: bool,
 }
 
 impl Play {
@@ -80,6 +85,12 @@ impl Classes {
         (site != Self::NOWHERE).then_some(SiteId(site))
     }
 
+    /// The site of each class in a play, or [`Classes::NOWHERE`].
+    #[must_use]
+    pub fn play(&self, play: usize) -> &[u8] {
+        &self.site[play * self.len()..][..self.len()]
+    }
+
     /// The load of a class in normal times; its blocks where that is not known.
     #[must_use]
     pub fn weight(&self, class: usize) -> f64 {
@@ -97,6 +108,12 @@ pub struct Playbook {
     plays: Vec<Play>,
     classes: Option<Classes>,
 }
+
+/// The most blocks of a site or a class: all /48 of IPv6.
+pub const BLOCKS_MAX: u64 = 1 << 48;
+
+/// The highest load of a site or a class, in any unit: so high that no sum loses its way.
+pub const LOAD_MAX: f64 = 1e18;
 
 /// The most plays (our choice: a thousand measurements of 15 minutes take ten days).
 pub const PLAYS_MAX: usize = 10_000;
@@ -116,16 +133,18 @@ impl Playbook {
             fail("configurations", &plays.len(), &format!("1 to {PLAYS_MAX}"))?;
         }
         let n = sites.len();
+        let mut names = BTreeSet::new();
         for (i, play) in plays.iter().enumerate() {
             let name = &play.routing.name;
             let key = format!("configurations[{i}] ({name})");
-            if plays[..i].iter().any(|other| other.routing.name == *name) {
-                fail(&key, name, "names that differ")?;
-            }
+            ensure(&key, names.insert(name), name, "names that differ")?;
             let fits = play.blocks.len() == n
-                && play.load.as_ref().is_none_or(|load| {
-                    load.len() == n && load.iter().all(|x| x.is_finite() && *x >= 0.0)
-                })
+                && are_blocks(&play.blocks)
+                && play.unknown <= BLOCKS_MAX
+                && play
+                    .load
+                    .as_ref()
+                    .is_none_or(|load| load.len() == n && are_loads(load))
                 && play
                     .routing
                     .announcements
@@ -141,10 +160,8 @@ impl Playbook {
         if let Some(classes) = &classes {
             let fits = classes.site.len() == classes.len() * plays.len()
                 && (classes.load.is_empty() || classes.load.len() == classes.len())
-                && classes
-                    .load
-                    .iter()
-                    .all(|load| load.is_finite() && *load >= 0.0)
+                && are_blocks(&classes.blocks)
+                && are_loads(&classes.load)
                 && classes
                     .site
                     .iter()
@@ -153,7 +170,7 @@ impl Playbook {
                 "classes",
                 fits,
                 &"of another shape",
-                "a site for each class in each configuration",
+                "a site for each class in each configuration, and figures of 0 or more",
             )?;
         }
         Ok(Self {
@@ -198,3 +215,14 @@ impl Playbook {
         names.join(", ")
     }
 }
+
+fn are_blocks(figures: &[u64]) -> bool {
+    figures.iter().all(|blocks| *blocks <= BLOCKS_MAX)
+}
+
+fn are_loads(figures: &[f64]) -> bool {
+    figures.iter().all(|load| (0.0..=LOAD_MAX).contains(load))
+}
+
+#[cfg(test)]
+mod tests;
