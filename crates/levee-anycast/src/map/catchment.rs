@@ -71,6 +71,13 @@ impl CatchmentMap {
         &self.v4
     }
 
+    /// Where all IPv6 /48s go that are known, in their order.
+    pub fn v6(&self) -> impl ExactSizeIterator<Item = (u64, SiteId)> {
+        self.v6
+            .iter()
+            .map(|(bits, (site, _))| (*bits, SiteId(*site)))
+    }
+
     /// Sets where a block goes, whatever was known of it.
     pub fn set(&mut self, block: Block, site: SiteId) {
         match block {

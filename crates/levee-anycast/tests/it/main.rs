@@ -1,1 +1,2 @@
 //! Tests on real measurements, each in its own module.
+mod playbook;
