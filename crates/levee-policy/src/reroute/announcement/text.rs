@@ -336,7 +336,7 @@ fn write_path(parts: &mut Vec<String>, path: Option<&Path>, neighbour: &str, sit
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use proptest::{prelude::*, test_runner::RngSeed};
     use std::{format, string::ToString, vec::Vec};
 
     use super::*;
@@ -492,6 +492,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, rng_seed: RngSeed::Fixed(2), ..ProptestConfig::default() })]
+
         #[test]
         fn every_routing_has_a_name_that_reads_back(announcements in announcements()) {
             let routing = Routing::of(announcements, &sites());
