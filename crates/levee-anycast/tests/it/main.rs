@@ -1,6 +1,4 @@
 //! Tests on real measurements, each in its own module.
-<<<<<<< HEAD
-mod playbook;
-=======
+
 mod generated;
->>>>>>> main
+mod playbook;
