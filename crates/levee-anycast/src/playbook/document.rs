@@ -45,8 +45,16 @@ impl<'a> Document<'a> {
     #[must_use]
     pub fn new(playbook: &'a Playbook, tables: &Tables, judgement: &'a [Judgement]) -> Self {
         let name = |play: usize| playbook.plays()[play].routing.name.as_str();
-        let at = |extreme: Extreme| At { share: extreme.share, configuration: name(extreme.play) };
-        let sites = || playbook.sites().ids().map(|site| (playbook.sites().name(site), site));
+        let at = |extreme: Extreme| At {
+            share: extreme.share,
+            configuration: name(extreme.play),
+        };
+        let sites = || {
+            playbook
+                .sites()
+                .ids()
+                .map(|site| (playbook.sites().name(site), site))
+        };
         let bins = |site: SiteId| {
             let bins = &tables.bins[site.index()];
             std::array::from_fn(|bin| bins[bin].iter().map(|play| name(*play)).collect())
@@ -58,7 +66,11 @@ impl<'a> Document<'a> {
                 floor: at(reach.floor),
                 ceiling: at(reach.ceiling),
                 options: reach.options,
-                empty: reach.empty.iter().map(|bin| [bin * BINS, (bin + 1) * BINS]).collect(),
+                empty: reach
+                    .empty
+                    .iter()
+                    .map(|bin| [bin * BINS, (bin + 1) * BINS])
+                    .collect(),
             }
         };
         Self {
@@ -69,7 +81,9 @@ impl<'a> Document<'a> {
             bins: sites().map(|(name, site)| (name, bins(site))).collect(),
             reach: sites().map(|(name, site)| (name, reach(site))).collect(),
             stuck: tables.stuck.as_ref().map(|stuck| {
-                sites().map(|(name, site)| (name, stuck[site.index()])).collect()
+                sites()
+                    .map(|(name, site)| (name, stuck[site.index()]))
+                    .collect()
             }),
             judgement,
         }

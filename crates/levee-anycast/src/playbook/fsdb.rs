@@ -25,7 +25,10 @@ pub struct Tuner {
 
 /// Lines that say something, with their numbers.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim_end()));
+    let lines = text
+        .lines()
+        .enumerate()
+        .map(|(i, line)| (i + 1, line.trim_end()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
@@ -38,19 +41,38 @@ pub fn parse(text: &str) -> Result<Tuner, Malformed> {
     let mut lines = lines(text);
     let end = text.lines().count() + 1;
     let mut next = |expected: &str| {
-        lines.next().ok_or_else(|| Malformed::new(end, 0, "the end", expected))
+        lines
+            .next()
+            .ok_or_else(|| Malformed::new(end, 0, "the end", expected))
     };
     let (line, count) = next("the number of sites")?;
-    let n = count.trim().parse().ok().filter(|n| (1..=SITES_MAX).contains(n));
+    let n = count
+        .trim()
+        .parse()
+        .ok()
+        .filter(|n| (1..=SITES_MAX).contains(n));
     let n: usize = n.ok_or_else(|| {
-        Malformed::new(line, 1, format!("{count:?}"), format!("the number of sites, 1 to {SITES_MAX}"))
+        Malformed::new(
+            line,
+            1,
+            format!("{count:?}"),
+            format!("the number of sites, 1 to {SITES_MAX}"),
+        )
     })?;
     let (line, names) = next("the names of the sites")?;
-    let sites: Vec<String> = fields(names, line, n)?.into_iter().map(str::to_owned).collect();
+    let sites: Vec<String> = fields(names, line, n)?
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
     for (i, site) in sites.iter().enumerate() {
         let usable = !site.is_empty() && !site.contains(|c: char| c.is_control() || c == ',');
         if !usable || sites[..i].contains(site) {
-            return Err(Malformed::new(line, i + 1, format!("{site:?}"), "the name of a further site"));
+            return Err(Malformed::new(
+                line,
+                i + 1,
+                format!("{site:?}"),
+                "the name of a further site",
+            ));
         }
     }
     let (line, limits) = next("the capacities of the sites")?;
@@ -65,7 +87,12 @@ pub fn parse(text: &str) -> Result<Tuner, Malformed> {
         let fields = fields(text, line, n + 1)?;
         let name = fields[0].trim();
         if name.is_empty() || name.contains(char::is_control) {
-            return Err(Malformed::new(line, 1, format!("{name:?}"), "the name of a configuration"));
+            return Err(Malformed::new(
+                line,
+                1,
+                format!("{name:?}"),
+                "the name of a configuration",
+            ));
         }
         if let Some(first) = names.insert(name.to_owned(), line) {
             let expected = format!("a name that differs from line {first}");
@@ -74,9 +101,17 @@ pub fn parse(text: &str) -> Result<Tuner, Malformed> {
         plays.push(table::play(name, figures(&fields[1..], line, 2)?, 0.0));
     }
     if plays.is_empty() {
-        return Err(Malformed::new(end, 0, "the end", "a line for each configuration"));
+        return Err(Malformed::new(
+            end,
+            0,
+            "the end",
+            "a line for each configuration",
+        ));
     }
-    Ok(Tuner { rows: Rows { sites, plays }, capacities })
+    Ok(Tuner {
+        rows: Rows { sites, plays },
+        capacities,
+    })
 }
 
 /// Reads loads, one number for each of `n` sites in each line.
@@ -88,12 +123,22 @@ pub fn parse_loads(text: &str, n: usize) -> Result<Vec<Vec<f64>>, Malformed> {
     let mut loads = Vec::new();
     for (line, text) in lines(text) {
         if loads.len() == LOADS_MAX {
-            return Err(Malformed::new(line, 0, "one more", format!("{LOADS_MAX} lines at most")));
+            return Err(Malformed::new(
+                line,
+                0,
+                "one more",
+                format!("{LOADS_MAX} lines at most"),
+            ));
         }
         loads.push(figures(&fields(text, line, n)?, line, 1)?);
     }
     if loads.is_empty() {
-        return Err(Malformed::new(1, 0, "no load", "a line with the load of each site, between tabs"));
+        return Err(Malformed::new(
+            1,
+            0,
+            "no load",
+            "a line with the load of each site, between tabs",
+        ));
     }
     Ok(loads)
 }
@@ -109,7 +154,9 @@ fn fields(text: &str, line: usize, n: usize) -> Result<Vec<&str>, Malformed> {
 
 fn figures(fields: &[&str], line: usize, first: usize) -> Result<Vec<f64>, Malformed> {
     let figures = fields.iter().enumerate();
-    figures.map(|(i, text)| table::figure(text, line, first + i)).collect()
+    figures
+        .map(|(i, text)| table::figure(text, line, first + i))
+        .collect()
 }
 
 /// As `playbook_tuner` reads it: whole percents that sum to 100, and the first play under the name that it looks for.
@@ -120,7 +167,10 @@ fn figures(fields: &[&str], line: usize, first: usize) -> Result<Vec<f64>, Malfo
 pub fn write(playbook: &Playbook, capacities: &[f64]) -> Result<String, WriteError> {
     let n = playbook.sites().len();
     if capacities.len() != n {
-        return Err(WriteError::Capacities { found: capacities.len(), sites: n });
+        return Err(WriteError::Capacities {
+            found: capacities.len(),
+            sites: n,
+        });
     }
     let named = |name: &str| match name.contains('#') || name.contains(char::is_control) {
         false => Ok(name.to_owned()),
@@ -130,13 +180,25 @@ pub fn write(playbook: &Playbook, capacities: &[f64]) -> Result<String, WriteErr
             what: "tab, # or control character",
         }),
     };
-    let names: Vec<String> = playbook.sites().names().map(named).collect::<Result<_, _>>()?;
+    let names: Vec<String> = playbook
+        .sites()
+        .names()
+        .map(named)
+        .collect::<Result<_, _>>()?;
     let limits: Vec<String> = capacities.iter().map(f64::to_string).collect();
     let mut text = format!("{n}\n{}\n{}\n", names.join("\t"), limits.join("\t"));
     for (i, play) in playbook.plays().iter().enumerate() {
-        let name = if i == 0 { "Baseline" } else { &play.routing.name };
+        let name = if i == 0 {
+            "Baseline"
+        } else {
+            &play.routing.name
+        };
         text.push_str(&named(name)?);
-        let shares: Vec<f64> = playbook.sites().ids().map(|site| play.share(site)).collect();
+        let shares: Vec<f64> = playbook
+            .sites()
+            .ids()
+            .map(|site| play.share(site))
+            .collect();
         for percent in percents(&shares) {
             write!(text, "\t{percent}").ok();
         }
@@ -165,7 +227,8 @@ mod tests {
 
     use super::*;
 
-    const TEXT: &str = "3\nAMS\tBOS\tCNF\n50000\t50000\t2500.5\nBaseline\t65\t20\t15\n1AMS\t35\t25\t40\n";
+    const TEXT: &str =
+        "3\nAMS\tBOS\tCNF\n50000\t50000\t2500.5\nBaseline\t65\t20\t15\n1AMS\t35\t25\t40\n";
 
     #[test]
     fn a_playbook_is_read_and_written() {
@@ -175,7 +238,10 @@ mod tests {
         let sites = Sites::new(tuner.rows.sites).unwrap();
         let playbook = Playbook::new(sites, tuner.rows.plays, None).unwrap();
         assert_eq!(write(&playbook, &tuner.capacities).unwrap(), TEXT);
-        assert!(matches!(write(&playbook, &[1.0]), Err(WriteError::Capacities { found: 1, sites: 3 })));
+        assert!(matches!(
+            write(&playbook, &[1.0]),
+            Err(WriteError::Capacities { found: 1, sites: 3 })
+        ));
         let commented = TEXT.replace("Baseline", "#fsdb -F t\n\nBaseline");
         assert_eq!(parse(&commented).unwrap().rows.plays.len(), 2);
     }
@@ -184,16 +250,43 @@ mod tests {
     fn what_is_wrong_is_told_with_its_place() {
         for (text, expect) in [
             ("", "line 1: found the end, expected the number of sites"),
-            ("x\n", "line 1, column 1: found \"x\", expected the number of sites, 1 to 250"),
-            ("0\n", "line 1, column 1: found \"0\", expected the number of sites, 1 to 250"),
+            (
+                "x\n",
+                "line 1, column 1: found \"x\", expected the number of sites, 1 to 250",
+            ),
+            (
+                "0\n",
+                "line 1, column 1: found \"0\", expected the number of sites, 1 to 250",
+            ),
             ("2\nA\n", "line 2: found 1 fields, expected 2 between tabs"),
-            ("2\nA\tA\n", "line 2, column 2: found \"A\", expected the name of a further site"),
-            ("2\nA\tB\n", "line 3: found the end, expected the capacities of the sites"),
-            ("2\nA\tB\n1\tx\n", "line 3, column 2: found \"x\", expected a number, 0 or more"),
-            ("2\nA\tB\n1\t1\n", "line 4: found the end, expected a line for each configuration"),
-            ("2\nA\tB\n1\t1\nb\t1\n", "line 4: found 2 fields, expected 3 between tabs"),
-            ("2\nA\tB\n1\t1\nb\t1\t-2\n", "line 4, column 3: found \"-2\", expected a number, 0 or more"),
-            ("1\nA\n1\nb\t1\nb\t1\n", "line 5, column 1: found b again, expected a name that differs from line 4"),
+            (
+                "2\nA\tA\n",
+                "line 2, column 2: found \"A\", expected the name of a further site",
+            ),
+            (
+                "2\nA\tB\n",
+                "line 3: found the end, expected the capacities of the sites",
+            ),
+            (
+                "2\nA\tB\n1\tx\n",
+                "line 3, column 2: found \"x\", expected a number, 0 or more",
+            ),
+            (
+                "2\nA\tB\n1\t1\n",
+                "line 4: found the end, expected a line for each configuration",
+            ),
+            (
+                "2\nA\tB\n1\t1\nb\t1\n",
+                "line 4: found 2 fields, expected 3 between tabs",
+            ),
+            (
+                "2\nA\tB\n1\t1\nb\t1\t-2\n",
+                "line 4, column 3: found \"-2\", expected a number, 0 or more",
+            ),
+            (
+                "1\nA\n1\nb\t1\nb\t1\n",
+                "line 5, column 1: found b again, expected a name that differs from line 4",
+            ),
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), expect, "{text:?}");
         }
@@ -204,7 +297,10 @@ mod tests {
         let loads = parse_loads("# packets/s\n85000.2895\t16000.1707\t16978.5398\n", 3).unwrap();
         assert_eq!(loads, [[85000.2895, 16000.1707, 16978.5398]]);
         let error = parse_loads("1\t2\n", 3).unwrap_err();
-        assert_eq!(error.to_string(), "line 1: found 2 fields, expected 3 between tabs");
+        assert_eq!(
+            error.to_string(),
+            "line 1: found 2 fields, expected 3 between tabs"
+        );
         assert!(parse_loads("\n", 3).is_err());
     }
 

@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 
+use levee_policy::ConfigError;
 use levee_policy::reroute::{Asn, Path, Play, Playbook, SiteId};
 use serde::Serialize;
 
@@ -103,17 +104,33 @@ struct Altered {
 pub fn judge(playbook: &Playbook, control: Control) -> Vec<Judgement> {
     let altered = altered(playbook);
     let poisons = altered.iter().filter(|one| !one.path.poison.is_empty());
-    poisons.map(|poison| judge_one(playbook, poison, control, &altered)).collect()
+    poisons
+        .map(|poison| judge_one(playbook, poison, control, &altered))
+        .collect()
 }
 
-/// Names of the plays that a planner should not use: they do what a prepend does, at the risk of a poison.
-#[must_use]
-pub fn ineffective(judgements: &[Judgement]) -> Vec<&str> {
-    let of_no_use = |j: &&Judgement| j.verdict == Verdict::Ineffective;
-    judgements.iter().filter(of_no_use).map(|j| j.configuration.as_str()).collect()
+/// The same playbook with the plays marked that a planner leaves out: they do what a prepend does, at the risk of a poison.
+///
+/// # Errors
+///
+/// None in practice: what was a playbook still is one.
+pub fn mark(playbook: &Playbook, judgements: &[Judgement]) -> Result<Playbook, ConfigError> {
+    let mut plays = playbook.plays().to_vec();
+    for judgement in judgements {
+        let of_this = |play: &&mut Play| play.routing.name == judgement.configuration;
+        if let Some(play) = plays.iter_mut().find(of_this) {
+            play.ineffective = judgement.verdict == Verdict::Ineffective;
+        }
+    }
+    Playbook::new(playbook.sites().clone(), plays, playbook.classes().cloned())
 }
 
-fn judge_one(playbook: &Playbook, poison: &Altered, control: Control, altered: &[Altered]) -> Judgement {
+fn judge_one(
+    playbook: &Playbook,
+    poison: &Altered,
+    control: Control,
+    altered: &[Altered],
+) -> Judgement {
     let plays = playbook.plays();
     let found = match control {
         Control::Baseline => Some((0, true)),
@@ -122,10 +139,18 @@ fn judge_one(playbook: &Playbook, poison: &Altered, control: Control, altered: &
     let play = &plays[poison.play];
     let share = play.share(poison.site);
     let (verdict, why, difference) = match found {
-        None => (Verdict::Untested, "no prepend at this site to compare with".to_owned(), 0.0),
-        Some((control, equal)) => {
-            compare(Unit::of(playbook), play, &plays[control], poison.site, equal)
-        }
+        None => (
+            Verdict::Untested,
+            "no prepend at this site to compare with".to_owned(),
+            0.0,
+        ),
+        Some((control, equal)) => compare(
+            Unit::of(playbook),
+            play,
+            &plays[control],
+            poison.site,
+            equal,
+        ),
     };
     Judgement {
         configuration: play.routing.name.clone(),
@@ -142,7 +167,11 @@ fn judge_one(playbook: &Playbook, poison: &Altered, control: Control, altered: &
 }
 
 /// The prepend of the same length, or else the longest that is shorter; and whether it is the same.
-fn prepend_control(playbook: &Playbook, poison: &Altered, altered: &[Altered]) -> Option<(usize, bool)> {
+fn prepend_control(
+    playbook: &Playbook,
+    poison: &Altered,
+    altered: &[Altered],
+) -> Option<(usize, bool)> {
     let prepends = altered.iter().filter(|other| {
         other.site == poison.site
             && other.path.poison.is_empty()
@@ -154,9 +183,19 @@ fn prepend_control(playbook: &Playbook, poison: &Altered, altered: &[Altered]) -
     Some((best.play, best.length == poison.length))
 }
 
-fn compare(unit: Unit, play: &Play, control: &Play, at: SiteId, equal: bool) -> (Verdict, String, f64) {
+fn compare(
+    unit: Unit,
+    play: &Play,
+    control: &Play,
+    at: SiteId,
+    equal: bool,
+) -> (Verdict, String, f64) {
     if play.partial || control.partial {
-        return (Verdict::Untested, "a measurement is partial".to_owned(), 0.0);
+        return (
+            Verdict::Untested,
+            "a measurement is partial".to_owned(),
+            0.0,
+        );
     }
     let noise = |a: f64, b: f64| match unit {
         Unit::Percent => 0.01,
@@ -200,14 +239,23 @@ fn compare(unit: Unit, play: &Play, control: &Play, at: SiteId, equal: bool) -> 
 /// Plays in which one site is altered: by their announcements, or by names that are paths (`1149_701_1149`).
 fn altered(playbook: &Playbook) -> Vec<Altered> {
     let plays = playbook.plays().iter().enumerate();
-    let (known, named): (Vec<_>, Vec<_>) = plays.partition(|(_, play)| play.routing.announcements.is_some());
-    let mut all: Vec<Altered> = known.into_iter().filter_map(|(i, _)| announced(playbook, i)).collect();
+    let (known, named): (Vec<_>, Vec<_>) =
+        plays.partition(|(_, play)| play.routing.announcements.is_some());
+    let mut all: Vec<Altered> = known
+        .into_iter()
+        .filter_map(|(i, _)| announced(playbook, i))
+        .collect();
     let named: Vec<(usize, Path)> = named
         .into_iter()
         .filter_map(|(i, play)| Some((i, path_of_name(&play.routing.name)?)))
         .collect();
     if let Some(site) = site_of_names(playbook, &named) {
-        all.extend(named.into_iter().map(|(play, path)| Altered { play, site, length: path.length(), path }));
+        all.extend(named.into_iter().map(|(play, path)| Altered {
+            play,
+            site,
+            length: path.length(),
+            path,
+        }));
     }
     all.sort_by_key(|one| one.play);
     all
@@ -217,7 +265,10 @@ fn announced(playbook: &Playbook, play: usize) -> Option<Altered> {
     let routing = &playbook.plays()[play].routing;
     let baseline = playbook.plays()[0].routing.announcements.as_ref()?;
     let announcements = routing.announcements.as_ref()?;
-    let mut differ = playbook.sites().ids().filter(|site| announcements[site.index()] != baseline[site.index()]);
+    let mut differ = playbook
+        .sites()
+        .ids()
+        .filter(|site| announcements[site.index()] != baseline[site.index()]);
     let (site, None) = (differ.next()?, differ.next()) else {
         return None;
     };
@@ -226,12 +277,20 @@ fn announced(playbook: &Playbook, play: usize) -> Option<Altered> {
         return None;
     }
     let path = announcement.everyone.clone()?;
-    Some(Altered { play, site, length: path.length(), path })
+    Some(Altered {
+        play,
+        site,
+        length: path.length(),
+        path,
+    })
 }
 
 /// `1149_1149_1149`, `1149_701_1149`: the path of the one site that the whole file is about.
 fn path_of_name(name: &str) -> Option<Path> {
-    let path: Option<Vec<Asn>> = name.split('_').map(|asn| asn.parse().ok().map(Asn)).collect();
+    let path: Option<Vec<Asn>> = name
+        .split('_')
+        .map(|asn| asn.parse().ok().map(Asn))
+        .collect();
     let path = path?;
     let (first, last) = (path.first()?, path.last()?);
     if first != last || path.len() < 2 {
@@ -250,10 +309,15 @@ fn site_of_names(playbook: &Playbook, named: &[(usize, Path)]) -> Option<SiteId>
     let mut lost: BTreeMap<SiteId, f64> = BTreeMap::new();
     for site in playbook.sites().ids() {
         let baseline = playbook.plays()[0].share(site);
-        let sum = named.iter().map(|(play, _)| baseline - playbook.plays()[*play].share(site)).sum();
+        let sum = named
+            .iter()
+            .map(|(play, _)| baseline - playbook.plays()[*play].share(site))
+            .sum();
         lost.insert(site, sum);
     }
-    let most = lost.into_iter().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?;
+    let most = lost
+        .into_iter()
+        .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?;
     (most.1 > 0.0).then_some(most.0)
 }
 
@@ -265,17 +329,25 @@ mod tests {
 
     fn play(name: &str, blocks: [u64; 3]) -> Play {
         Play {
-            routing: Routing { name: name.to_owned(), announcements: None },
+            routing: Routing {
+                name: name.to_owned(),
+                announcements: None,
+            },
             blocks: blocks.to_vec(),
             unknown: 0,
             load: None,
             partial: false,
+            ineffective: false,
         }
     }
 
     /// At the second site.
     fn announce(mut play: Play, prepend: u8, poison: &[u32]) -> Play {
-        let path = Path { prepend, poison: poison.iter().copied().map(Asn).collect(), communities: Vec::new() };
+        let path = Path {
+            prepend,
+            poison: poison.iter().copied().map(Asn).collect(),
+            communities: Vec::new(),
+        };
         let mut all = vec![Announcement::default(); 3];
         all[1].everyone = Some(path);
         play.routing.announcements = Some(all);
@@ -283,10 +355,17 @@ mod tests {
     }
 
     fn verdicts(plays: Vec<Play>, control: Control) -> Vec<(String, Verdict, bool)> {
-        let playbook = Playbook::new(Sites::new(["lnd", "mia", "poa"]).unwrap(), plays, None).unwrap();
+        let playbook =
+            Playbook::new(Sites::new(["lnd", "mia", "poa"]).unwrap(), plays, None).unwrap();
         let judged = judge(&playbook, control);
-        assert!(judged.iter().all(|j| j.site == "mia" && !j.why.is_empty()), "{judged:?}");
-        judged.into_iter().map(|j| (j.configuration, j.verdict, j.equal_length)).collect()
+        assert!(
+            judged.iter().all(|j| j.site == "mia" && !j.why.is_empty()),
+            "{judged:?}"
+        );
+        judged
+            .into_iter()
+            .map(|j| (j.configuration, j.verdict, j.equal_length))
+            .collect()
     }
 
     #[test]
@@ -311,10 +390,12 @@ mod tests {
 
     #[test]
     fn counts_are_judged_within_their_noise() {
-        let base = || vec![
-            announce(play("baseline", [8_436, 400, 113]), 0, &[]),
-            announce(play("2xMIA", [8_825, 49, 112]), 2, &[]),
-        ];
+        let base = || {
+            vec![
+                announce(play("baseline", [8_436, 400, 113]), 0, &[]),
+                announce(play("2xMIA", [8_825, 49, 112]), 2, &[]),
+            ]
+        };
         for (share, expect) in [
             ([8_749, 49, 109], Verdict::Ineffective),
             // Three standard errors of the difference are 25.
@@ -337,31 +418,50 @@ mod tests {
 
     #[test]
     fn a_control_must_be_as_long() {
-        let plays = |share| vec![
-            play("baseline", [57, 20, 21]),
-            play("1149_1149", [68, 8, 22]),
-            play("1149_701_1149", share),
-        ];
+        let plays = |share| {
+            vec![
+                play("baseline", [57, 20, 21]),
+                play("1149_1149", [68, 8, 22]),
+                play("1149_701_1149", share),
+            ]
+        };
         let one = |verdict, equal| [("1149_701_1149".to_owned(), verdict, equal)];
         // More than a shorter prepend may be the length; no more than it is no effect for certain.
-        assert_eq!(verdicts(plays([72, 5, 22]), Control::Prepend), one(Verdict::Untested, false));
-        assert_eq!(verdicts(plays([68, 8, 22]), Control::Prepend), one(Verdict::Ineffective, false));
-        assert_eq!(verdicts(plays([57, 19, 22]), Control::Baseline), one(Verdict::Ineffective, true));
+        assert_eq!(
+            verdicts(plays([72, 5, 22]), Control::Prepend),
+            one(Verdict::Untested, false)
+        );
+        assert_eq!(
+            verdicts(plays([68, 8, 22]), Control::Prepend),
+            one(Verdict::Ineffective, false)
+        );
+        assert_eq!(
+            verdicts(plays([57, 19, 22]), Control::Baseline),
+            one(Verdict::Ineffective, true)
+        );
         let mut none = plays([72, 5, 22]);
         none.remove(1);
-        assert_eq!(verdicts(none, Control::Prepend), one(Verdict::Untested, false));
+        assert_eq!(
+            verdicts(none, Control::Prepend),
+            one(Verdict::Untested, false)
+        );
         let mut partial = plays([68, 8, 22]);
         partial[2].partial = true;
-        assert_eq!(verdicts(partial, Control::Prepend), one(Verdict::Untested, false));
+        assert_eq!(
+            verdicts(partial, Control::Prepend),
+            one(Verdict::Untested, false)
+        );
     }
 
     #[test]
     fn names_that_are_paths_are_told_from_others() {
-        let path = |prepend, poison: &[u32]| Some(Path {
-            prepend,
-            poison: poison.iter().copied().map(Asn).collect(),
-            communities: Vec::new(),
-        });
+        let path = |prepend, poison: &[u32]| {
+            Some(Path {
+                prepend,
+                poison: poison.iter().copied().map(Asn).collect(),
+                communities: Vec::new(),
+            })
+        };
         for (name, expect) in [
             ("1149_1149", path(1, &[])),
             ("1149_63221_24115_1149", path(0, &[63221, 24115])),
@@ -375,15 +475,18 @@ mod tests {
     }
 
     #[test]
-    fn the_planner_gets_the_names_of_those_without_effect() {
+    fn the_planner_is_told_those_without_effect() {
         let plays = vec![
             play("baseline", [57, 20, 21]),
             play("1149_1149_1149", [72, 5, 22]),
             play("1149_1_1149", [72, 5, 22]),
             play("1149_2_1149", [76, 0, 22]),
         ];
-        let playbook = Playbook::new(Sites::new(["lnd", "mia", "poa"]).unwrap(), plays, None).unwrap();
+        let playbook =
+            Playbook::new(Sites::new(["lnd", "mia", "poa"]).unwrap(), plays, None).unwrap();
         let judged = judge(&playbook, Control::Prepend);
-        assert_eq!(ineffective(&judged), ["1149_1_1149"]);
+        let marked = mark(&playbook, &judged).unwrap();
+        let of_no_use: Vec<bool> = marked.plays().iter().map(|play| play.ineffective).collect();
+        assert_eq!(of_no_use, [false, false, true, false]);
     }
 }

@@ -6,6 +6,7 @@ pub mod fsdb;
 pub mod judge;
 mod page;
 pub mod partial;
+mod read;
 pub mod routing;
 pub mod stats;
 pub mod summary;
@@ -17,6 +18,7 @@ pub use self::{
     document::Document,
     error::{Malformed, ReadError, WriteError},
     page::page,
+    read::{Options, Read, TEXT_MAX, read},
     summary::{Summarised, Summary, summarise},
     tables::{Tables, Unit},
     text::text,

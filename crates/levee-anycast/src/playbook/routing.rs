@@ -15,7 +15,9 @@ use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use levee_policy::reroute::{Announcement, Asn, Community, Path, Routing, SITES_MAX, SiteId, Sites};
+use levee_policy::reroute::{
+    Announcement, Asn, Community, Path, Routing, SITES_MAX, SiteId, Sites,
+};
 
 use super::error::{Malformed, WriteError};
 
@@ -74,16 +76,25 @@ impl RoutingFile {
     ///
     /// Where a line is not as it should be.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
-        let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
+        let mut lines = text
+            .lines()
+            .enumerate()
+            .map(|(i, line)| (i + 1, line.trim()));
         let mut next = |expected: &str| match lines.next() {
             Some((number, line)) => Ok((number, line)),
-            None => Err(Malformed::new(text.lines().count() + 1, 0, "the end", expected)),
+            None => Err(Malformed::new(
+                text.lines().count() + 1,
+                0,
+                "the end",
+                expected,
+            )),
         };
         let expected = "#policy, and the name of the configuration";
         let (number, line) = next(expected)?;
         let policy = line.strip_prefix("#policy,").map(str::trim);
         let policy = policy.filter(|name| !name.is_empty() && !name.contains(char::is_control));
-        let policy = policy.ok_or_else(|| Malformed::new(number, 0, format!("{line:?}"), expected))?;
+        let policy =
+            policy.ok_or_else(|| Malformed::new(number, 0, format!("{line:?}"), expected))?;
         let expected = "#ipv4 or #ipv6, and the sites that announce";
         let (number, line) = next(expected)?;
         let (family, active) = match line.split_once(',').unwrap_or((line, "")) {
@@ -91,7 +102,10 @@ impl RoutingFile {
             ("#ipv6", sites) => (Family::V6, sites),
             _ => return Err(Malformed::new(number, 0, format!("{line:?}"), expected)),
         };
-        let active = active.split(',').filter(|site| !site.is_empty()).map(str::to_owned);
+        let active = active
+            .split(',')
+            .filter(|site| !site.is_empty())
+            .map(str::to_owned);
         let (number, line) = next(HEADER)?;
         if line != HEADER {
             return Err(Malformed::new(number, 0, format!("{line:?}"), HEADER));
@@ -104,7 +118,12 @@ impl RoutingFile {
             }
             sessions.push(session(line, number, family)?);
         }
-        Ok(Self { policy: policy.to_owned(), family, active: active.collect(), sessions })
+        Ok(Self {
+            policy: policy.to_owned(),
+            family,
+            active: active.collect(),
+            sessions,
+        })
     }
 
     /// The names of the sites that announce, in order.
@@ -131,12 +150,23 @@ impl RoutingFile {
             };
             let before = to[site.index()].insert(session.peer_as, &session.path);
             if before.is_some_and(|path| *path != session.path) {
-                let found = format!("another announcement of {} to AS {}", session.site, session.peer_as);
-                return Err(Malformed::new(line, 0, found, "the same for all sessions with an AS"));
+                let found = format!(
+                    "another announcement of {} to AS {}",
+                    session.site, session.peer_as
+                );
+                return Err(Malformed::new(
+                    line,
+                    0,
+                    found,
+                    "the same for all sessions with an AS",
+                ));
             }
         }
         let announcements = to.iter().map(announcement).collect();
-        Ok(Routing { name: self.policy.clone(), announcements: Some(announcements) })
+        Ok(Routing {
+            name: self.policy.clone(),
+            announcements: Some(announcements),
+        })
     }
 
     /// The file of another configuration with the sessions of this one, which are all that there are.
@@ -149,14 +179,20 @@ impl RoutingFile {
         let bad = |text: String| Err(WriteError::Routing(text));
         let name = &routing.name;
         let Some(announcements) = &routing.announcements else {
-            return bad(format!("{name} tells no announcements, only its name; read it with its .routing file"));
+            return bad(format!(
+                "{name} tells no announcements, only its name; read it with its .routing file"
+            ));
         };
         let mut sessions = Vec::new();
         let mut active = Vec::new();
         for (site, announcement) in sites.ids().zip(announcements) {
             let site = sites.name(site);
             let mine = || self.sessions.iter().filter(|session| session.site == site);
-            for (neighbour, _) in announcement.neighbours.iter().filter(|(_, path)| path.is_some()) {
+            for (neighbour, _) in announcement
+                .neighbours
+                .iter()
+                .filter(|(_, path)| path.is_some())
+            {
                 if !mine().any(|session| session.peer_as == *neighbour) {
                     return bad(format!("{name}: {site} has no session with AS {neighbour}"));
                 }
@@ -167,23 +203,40 @@ impl RoutingFile {
             let before = sessions.len();
             for session in mine() {
                 if let Some(path) = announcement.to(session.peer_as) {
-                    sessions.push(Session { path: path.clone(), ..session.clone() });
+                    sessions.push(Session {
+                        path: path.clone(),
+                        ..session.clone()
+                    });
                 }
             }
             if sessions.len() > before {
-                let short = self.active.iter().find(|short| site.starts_with(short.as_str()));
+                let short = self
+                    .active
+                    .iter()
+                    .find(|short| site.starts_with(short.as_str()));
                 active.push(short.map_or_else(|| site.to_owned(), Clone::clone));
             }
         }
         let origin = self.sessions.iter().find_map(|session| session.origin);
         for session in &mut sessions {
             let plain = session.path.prepend == 0 && session.path.poison.is_empty();
-            session.origin = if plain { None } else { session.origin.or(origin) };
+            session.origin = if plain {
+                None
+            } else {
+                session.origin.or(origin)
+            };
             if !plain && session.origin.is_none() {
-                return bad(format!("{name}: no file tells the AS of the origin; give it to the sessions"));
+                return bad(format!(
+                    "{name}: no file tells the AS of the origin; give it to the sessions"
+                ));
             }
         }
-        Ok(Self { policy: name.clone(), family: self.family, active, sessions })
+        Ok(Self {
+            policy: name.clone(),
+            family: self.family,
+            active,
+            sessions,
+        })
     }
 }
 
@@ -217,12 +270,23 @@ impl fmt::Display for RoutingFile {
 fn attributes_of(session: &Session) -> String {
     let mut parts = Vec::new();
     if let Some(origin) = session.origin {
-        let path: Vec<String> = session.path.as_path(origin).iter().map(Asn::to_string).collect();
+        let path: Vec<String> = session
+            .path
+            .as_path(origin)
+            .iter()
+            .map(Asn::to_string)
+            .collect();
         parts.push(format!("as-path [ {} ]", path.join(" ")));
     }
     for (word, large) in [("community", false), ("large-community", true)] {
         let of_this = |c: &&Community| matches!(c, Community::Large(..)) == large;
-        let list: Vec<String> = session.path.communities.iter().filter(of_this).map(Community::to_string).collect();
+        let list: Vec<String> = session
+            .path
+            .communities
+            .iter()
+            .filter(of_this)
+            .map(Community::to_string)
+            .collect();
         match list.as_slice() {
             [] => {}
             [one] => parts.push(format!("{word} {one}")),
@@ -246,7 +310,9 @@ fn announcement(to: &BTreeMap<Asn, &Path>) -> Announcement {
     let others = to.iter().filter(|(_, path)| path != &everyone);
     Announcement {
         everyone: Some((*everyone).clone()),
-        neighbours: others.map(|(asn, path)| (*asn, Some((*path).clone()))).collect(),
+        neighbours: others
+            .map(|(asn, path)| (*asn, Some((*path).clone())))
+            .collect(),
     }
 }
 
@@ -270,10 +336,20 @@ fn session(line: &str, number: usize, family: Family) -> Result<Session, Malform
     let prefix = prefix.filter(|prefix| matches!(prefix, IpNet::V4(_)) == (family == Family::V4));
     let prefix = prefix.ok_or_else(|| bad(2, fields[1], &format!("{kind}, such as {example}")))?;
     let peer_as = asn(peer_as).ok_or_else(|| bad(3, peer_as, "the number of an AS"))?;
-    let neighbour = neighbour.parse().map_err(|_| bad(4, neighbour, "an IP address"))?;
+    let neighbour = neighbour
+        .parse()
+        .map_err(|_| bad(4, neighbour, "an IP address"))?;
     let attributes = attributes.trim_matches('"');
-    let (origin, path) = attributes_from(attributes).map_err(|(found, expected)| bad(5, &found, &expected))?;
-    Ok(Session { site: site.to_owned(), prefix, peer_as, neighbour, origin, path })
+    let (origin, path) =
+        attributes_from(attributes).map_err(|(found, expected)| bad(5, &found, &expected))?;
+    Ok(Session {
+        site: site.to_owned(),
+        prefix,
+        peer_as,
+        neighbour,
+        origin,
+        path,
+    })
 }
 
 fn asn(text: &str) -> Option<Asn> {
@@ -307,7 +383,10 @@ fn attributes_from(text: &str) -> Result<(Option<Asn>, Path), Odd> {
                 for value in values {
                     let community: Community = match value.parse() {
                         Ok(community) => community,
-                        Err(error) => return odd(value, error.to_string()),
+                        Err(error) => {
+                            let text = error.to_string();
+                            return odd(value, text.trim_start_matches("expected "));
+                        }
                     };
                     let large = matches!(community, Community::Large(..));
                     if large != (word == "large-community") {
@@ -332,15 +411,28 @@ fn values<'t>(word: &str, words: &mut impl Iterator<Item = &'t str>) -> Result<V
         Some("[") => loop {
             match words.next() {
                 Some("]") => break,
-                Some("[") | None => return odd("a list without end", format!("] after the values of {word}")),
+                Some("[") | None => {
+                    return odd(
+                        "a list without end",
+                        format!("] after the values of {word}"),
+                    );
+                }
                 Some(_) if values.len() > PATH_MAX.max(COMMUNITIES_MAX) => {
-                    return odd("a longer list", format!("{PATH_MAX} ASes or {COMMUNITIES_MAX} communities at most"));
+                    return odd(
+                        "a longer list",
+                        format!("{PATH_MAX} ASes or {COMMUNITIES_MAX} communities at most"),
+                    );
                 }
                 Some(value) => values.push(value),
             }
         },
         Some(value) if value != "]" => values.push(value),
-        _ => return odd("nothing", format!("a value of {word}, or a list in brackets")),
+        _ => {
+            return odd(
+                "nothing",
+                format!("a value of {word}, or a list in brackets"),
+            );
+        }
     }
     Ok(values)
 }
@@ -358,14 +450,24 @@ fn as_path(values: &[&str]) -> Result<(Asn, Path), Odd> {
         return odd("an empty path", "the origin at least");
     };
     if path.len() > PATH_MAX {
-        return odd(&format!("a path of {} ASes", path.len()), format!("{PATH_MAX} at most"));
+        return odd(
+            &format!("a path of {} ASes", path.len()),
+            format!("{PATH_MAX} at most"),
+        );
     }
     if last != origin {
-        return odd(&format!("a path from {origin} to {last}"), "one that begins and ends with the origin");
+        return odd(
+            &format!("a path from {origin} to {last}"),
+            "one that begins and ends with the origin",
+        );
     }
     let times = path.iter().take_while(|asn| **asn == origin).count();
     let poison = path.get(times..path.len() - 1).unwrap_or_default().to_vec();
-    let path = Path { prepend: (times - 1) as u8, poison, communities: Vec::new() };
+    let path = Path {
+        prepend: (times - 1) as u8,
+        poison,
+        communities: Vec::new(),
+    };
     Ok((origin, path))
 }
 
@@ -408,7 +510,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "#policy,poison-63221-24115
-#ipv4,us-mia,br-poa
+#ipv4,br-poa,us-mia
 site,prefix,peer_as,neighbor,attributes
 br-poa-anycast02,192.0.2.0/24,64510,198.51.100.1,
 br-poa-anycast02,192.0.2.0/24,64512,198.51.100.3,community 20473:6001
@@ -427,15 +529,26 @@ us-mia-anycast01,192.0.2.0/24,64511,198.51.100.2,as-path [ 64500 63221 24115 645
         assert_eq!(file.sites(), ["br-poa-anycast02", "us-mia-anycast01"]);
         let routing = file.routing(&sites()).unwrap();
         assert_eq!(routing.name, "poison-63221-24115");
-        let [poa, ams, mia] = routing.announcements.as_deref().unwrap() else { panic!() };
+        let [poa, ams, mia] = routing.announcements.as_deref().unwrap() else {
+            panic!()
+        };
         assert_eq!(poa.everyone, Some(Path::default()));
-        let signal = Path { communities: vec![Community::Standard(20473, 6001)], ..Path::default() };
+        let signal = Path {
+            communities: vec![Community::Standard(20473, 6001)],
+            ..Path::default()
+        };
         assert_eq!(poa.neighbours, BTreeMap::from([(Asn(64512), Some(signal))]));
         assert!(is_withdrawn(ams) && withdraws(&routing, &sites(), SiteId(1)));
         let path = mia.everyone.as_ref().unwrap();
-        assert_eq!((path.prepend, path.poison.as_slice()), (0, [Asn(63221), Asn(24115)].as_slice()));
+        assert_eq!(
+            (path.prepend, path.poison.as_slice()),
+            (0, [Asn(63221), Asn(24115)].as_slice())
+        );
         assert_eq!(path.communities.len(), 3);
-        assert_eq!(path_text(path), "poison 63221 24115, 64511:1, 64511:2, 64511:1:2");
+        assert_eq!(
+            path_text(path),
+            "poison 63221 24115, 64511:1, 64511:2, 64511:1:2"
+        );
         assert_eq!(file.with(&sites(), &routing).unwrap(), file);
     }
 
@@ -445,7 +558,13 @@ us-mia-anycast01,192.0.2.0/24,64511,198.51.100.2,as-path [ 64500 63221 24115 645
         let mut routing = file.routing(&sites()).unwrap();
         routing.name = "2xPOA".to_owned();
         let all = routing.announcements.as_mut().unwrap();
-        all[0] = Announcement { everyone: Some(Path { prepend: 2, ..Path::default() }), ..Announcement::default() };
+        all[0] = Announcement {
+            everyone: Some(Path {
+                prepend: 2,
+                ..Path::default()
+            }),
+            ..Announcement::default()
+        };
         all[2] = Announcement::withdrawn();
         let text = file.with(&sites(), &routing).unwrap().to_string();
         assert_eq!(
@@ -459,11 +578,18 @@ us-mia-anycast01,192.0.2.0/24,64511,198.51.100.2,as-path [ 64500 63221 24115 645
         let error = file.with(&sites(), &routing).unwrap_err().to_string();
         assert_eq!(error, "2xPOA: nl-ams-anycast01 has no session");
         all_of(&mut routing)[1] = Announcement::withdrawn();
-        all_of(&mut routing)[0].neighbours.insert(Asn(1), Some(Path::default()));
+        all_of(&mut routing)[0]
+            .neighbours
+            .insert(Asn(1), Some(Path::default()));
         let error = file.with(&sites(), &routing).unwrap_err().to_string();
         assert_eq!(error, "2xPOA: br-poa-anycast02 has no session with AS 1");
         routing.announcements = None;
-        assert!(file.with(&sites(), &routing).unwrap_err().to_string().contains("only its name"));
+        assert!(
+            file.with(&sites(), &routing)
+                .unwrap_err()
+                .to_string()
+                .contains("only its name")
+        );
     }
 
     fn all_of(routing: &mut Routing) -> &mut Vec<Announcement> {
@@ -498,42 +624,131 @@ us-mia-anycast01,192.0.2.0/24,64511,198.51.100.2,as-path [ 64500 63221 24115 645
     fn what_is_wrong_is_told_with_its_place() {
         let head = "#policy,p\n#ipv4,a\nsite,prefix,peer_as,neighbor,attributes\n";
         for (text, expect) in [
-            ("", "line 1: found the end, expected #policy, and the name of the configuration"),
-            ("policy,x", "line 1: found \"policy,x\", expected #policy, and the name of the configuration"),
-            ("#policy,\n", "line 1: found \"#policy,\", expected #policy, and the name of the configuration"),
-            ("#policy,x\n#ipv5,a", "line 2: found \"#ipv5,a\", expected #ipv4 or #ipv6, and the sites that announce"),
-            ("#policy,x\n#ipv4,a\nsite\n", "line 3: found \"site\", expected site,prefix,peer_as,neighbor,attributes"),
-            ("a,192.0.2.0/24,1", "line 4: found 3 fields, expected five: site,prefix,peer_as,neighbor,attributes"),
-            (",192.0.2.0/24,1,192.0.2.1,", "line 4, column 1: found \"\", expected the name of a site"),
-            ("a,192.0.2.0,1,192.0.2.1,", "line 4, column 2: found \"192.0.2.0\", expected an IPv4 prefix, such as 192.0.2.0/24"),
-            ("a,2001:db8::/48,1,192.0.2.1,", "line 4, column 2: found \"2001:db8::/48\", expected an IPv4 prefix, such as 192.0.2.0/24"),
-            ("a,192.0.2.0/24,+1,192.0.2.1,", "line 4, column 3: found \"+1\", expected the number of an AS"),
-            ("a,192.0.2.0/24,1,host,", "line 4, column 4: found \"host\", expected an IP address"),
-            ("a,192.0.2.0/24,1,192.0.2.1,med 3", "line 4, column 5: found \"med\", expected as-path, community or large-community"),
-            ("a,192.0.2.0/24,1,192.0.2.1,as-path [ 1 2", "line 4, column 5: found \"a list without end\", expected ] after the values of as-path"),
-            ("a,192.0.2.0/24,1,192.0.2.1,as-path [ 1 2 ]", "line 4, column 5: found \"a path from 1 to 2\", expected one that begins and ends with the origin"),
-            ("a,192.0.2.0/24,1,192.0.2.1,as-path [ ]", "line 4, column 5: found \"an empty path\", expected the origin at least"),
-            ("a,192.0.2.0/24,1,192.0.2.1,as-path", "line 4, column 5: found \"nothing\", expected a value of as-path, or a list in brackets"),
-            ("a,192.0.2.0/24,1,192.0.2.1,as-path 1 as-path 1", "line 4, column 5: found \"a second as-path\", expected one"),
-            ("a,192.0.2.0/24,1,192.0.2.1,community 1:2:3", "line 4, column 5: found \"1:2:3\", expected a community"),
-            ("a,192.0.2.0/24,1,192.0.2.1,community 1:70000", "line 4, column 5: found \"1:70000\", expected two numbers below 65536, as in 20473:6001, or three, as in 64500:1:2"),
+            (
+                "",
+                "line 1: found the end, expected #policy, and the name of the configuration",
+            ),
+            (
+                "policy,x",
+                "line 1: found \"policy,x\", expected #policy, and the name of the configuration",
+            ),
+            (
+                "#policy,\n",
+                "line 1: found \"#policy,\", expected #policy, and the name of the configuration",
+            ),
+            (
+                "#policy,x\n#ipv5,a",
+                "line 2: found \"#ipv5,a\", expected #ipv4 or #ipv6, and the sites that announce",
+            ),
+            (
+                "#policy,x\n#ipv4,a\nsite\n",
+                "line 3: found \"site\", expected site,prefix,peer_as,neighbor,attributes",
+            ),
+            (
+                "a,192.0.2.0/24,1",
+                "line 4: found 3 fields, expected five: site,prefix,peer_as,neighbor,attributes",
+            ),
+            (
+                ",192.0.2.0/24,1,192.0.2.1,",
+                "line 4, column 1: found \"\", expected the name of a site",
+            ),
+            (
+                "a,192.0.2.0,1,192.0.2.1,",
+                "line 4, column 2: found \"192.0.2.0\", expected an IPv4 prefix, such as 192.0.2.0/24",
+            ),
+            (
+                "a,2001:db8::/48,1,192.0.2.1,",
+                "line 4, column 2: found \"2001:db8::/48\", expected an IPv4 prefix, such as 192.0.2.0/24",
+            ),
+            (
+                "a,192.0.2.0/24,+1,192.0.2.1,",
+                "line 4, column 3: found \"+1\", expected the number of an AS",
+            ),
+            (
+                "a,192.0.2.0/24,1,host,",
+                "line 4, column 4: found \"host\", expected an IP address",
+            ),
+            (
+                "a,192.0.2.0/24,1,192.0.2.1,med 3",
+                "line 4, column 5: found \"med\", expected as-path, community or large-community",
+            ),
+            (
+                "a,192.0.2.0/24,1,192.0.2.1,as-path [ 1 2",
+                "line 4, column 5: found \"a list without end\", expected ] after the values of as-path",
+            ),
+            (
+                "a,192.0.2.0/24,1,192.0.2.1,as-path [ 1 2 ]",
+                "line 4, column 5: found \"a path from 1 to 2\", expected one that begins and ends with the origin",
+            ),
+            (
+                "a,192.0.2.0/24,1,192.0.2.1,as-path [ ]",
+                "line 4, column 5: found \"an empty path\", expected the origin at least",
+            ),
+            (
+                "a,192.0.2.0/24,1,192.0.2.1,as-path",
+                "line 4, column 5: found \"nothing\", expected a value of as-path, or a list in brackets",
+            ),
+            (
+                "a,192.0.2.0/24,1,192.0.2.1,as-path 1 as-path 1",
+                "line 4, column 5: found \"a second as-path\", expected one",
+            ),
+            (
+                "a,192.0.2.0/24,1,192.0.2.1,community 1:2:3",
+                "line 4, column 5: found \"1:2:3\", expected a community",
+            ),
+            (
+                "a,192.0.2.0/24,1,192.0.2.1,community 1:70000",
+                "line 4, column 5: found \"1:70000\", expected two numbers below 65536, as in 20473:6001, or three, as in 64500:1:2",
+            ),
         ] {
-            let text = if text.contains("192.0.2.1") || text.starts_with("a,") { format!("{head}{text}") } else { text.to_owned() };
-            assert_eq!(RoutingFile::parse(&text).unwrap_err().to_string(), expect, "{text:?}");
+            let text = if text.contains("192.0.2.1") || text.starts_with("a,") {
+                format!("{head}{text}")
+            } else {
+                text.to_owned()
+            };
+            assert_eq!(
+                RoutingFile::parse(&text).unwrap_err().to_string(),
+                expect,
+                "{text:?}"
+            );
         }
-        let long = format!("{head}a,192.0.2.0/24,1,192.0.2.1,as-path [ {} ]", "1 ".repeat(PATH_MAX + 1));
-        assert!(RoutingFile::parse(&long).unwrap_err().to_string().contains("50 at most"));
-        let longest = format!("{head}a,192.0.2.0/24,1,192.0.2.1,as-path [ {} ]", "1 ".repeat(PATH_MAX));
+        let long = format!(
+            "{head}a,192.0.2.0/24,1,192.0.2.1,as-path [ {} ]",
+            "1 ".repeat(PATH_MAX + 1)
+        );
+        assert!(
+            RoutingFile::parse(&long)
+                .unwrap_err()
+                .to_string()
+                .contains("50 at most")
+        );
+        let longest = format!(
+            "{head}a,192.0.2.0/24,1,192.0.2.1,as-path [ {} ]",
+            "1 ".repeat(PATH_MAX)
+        );
         assert!(RoutingFile::parse(&longest).is_ok());
     }
 
     #[test]
     fn a_site_or_a_session_too_many_is_told() {
         let file = RoutingFile::parse(TEXT).unwrap();
-        let error = file.routing(&Sites::new(["br-poa-anycast02"]).unwrap()).unwrap_err();
-        assert_eq!(error.to_string(), "line 7, column 1: found us-mia-anycast01, expected br-poa-anycast02");
+        let error = file
+            .routing(&Sites::new(["br-poa-anycast02"]).unwrap())
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "line 7, column 1: found us-mia-anycast01, expected br-poa-anycast02"
+        );
         let twice = TEXT.replace("64512", "64510");
-        let error = RoutingFile::parse(&twice).unwrap().routing(&sites()).unwrap_err();
-        assert!(error.to_string().contains("another announcement of br-poa-anycast02 to AS 64510"), "{error}");
+        let error = RoutingFile::parse(&twice)
+            .unwrap()
+            .routing(&sites())
+            .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("another announcement of br-poa-anycast02 to AS 64510"),
+            "{error}"
+        );
     }
 }

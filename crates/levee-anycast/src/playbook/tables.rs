@@ -28,7 +28,9 @@ impl Unit {
         let plays = playbook.plays();
         // Rounding may take or add half a percent at each site.
         let slack = playbook.sites().len() as u64 / 2 + 1;
-        let percents = plays.iter().all(|play| play.known().abs_diff(100) <= slack && play.unknown == 0);
+        let percents = plays
+            .iter()
+            .all(|play| play.known().abs_diff(100) <= slack && play.unknown == 0);
         match (percents, plays.iter().any(|play| play.load.is_some())) {
             (true, _) => Self::Percent,
             (false, true) => Self::Load,
@@ -105,13 +107,21 @@ impl Tables {
             .iter()
             .map(|play| sites.ids().map(|site| play.share(site)).collect())
             .collect();
-        let bins: Vec<[Vec<usize>; BINS]> = sites.ids().map(|site| bins(playbook, &share, site)).collect();
-        let reach = sites.ids().map(|site| reach(playbook, &share, &bins[site.index()], site));
+        let bins: Vec<[Vec<usize>; BINS]> = sites
+            .ids()
+            .map(|site| bins(playbook, &share, site))
+            .collect();
+        let reach = sites
+            .ids()
+            .map(|site| reach(playbook, &share, &bins[site.index()], site));
         Self {
             unit: Unit::of(playbook),
             reach: reach.collect(),
             stuck: playbook.classes().map(|classes| {
-                sites.ids().map(|site| stuck(playbook, classes, site)).collect()
+                sites
+                    .ids()
+                    .map(|site| stuck(playbook, classes, site))
+                    .collect()
             }),
             share,
             bins,
@@ -129,7 +139,10 @@ pub fn by_blocks(playbook: &Playbook) -> Result<Playbook, levee_policy::ConfigEr
     for play in &mut plays {
         play.load = None;
     }
-    let classes = playbook.classes().cloned().map(|classes| Classes { load: Vec::new(), ..classes });
+    let classes = playbook.classes().cloned().map(|classes| Classes {
+        load: Vec::new(),
+        ..classes
+    });
     Playbook::new(playbook.sites().clone(), plays, classes)
 }
 
@@ -142,7 +155,9 @@ pub fn bin(share: f64) -> usize {
 fn whole_plays(playbook: &Playbook) -> impl Iterator<Item = usize> + '_ {
     let plays = playbook.plays().iter().enumerate();
     // A partial baseline is still what all is compared with.
-    plays.filter(|(i, play)| *i == 0 || !play.partial).map(|(i, _)| i)
+    plays
+        .filter(|(i, play)| *i == 0 || !play.partial)
+        .map(|(i, _)| i)
 }
 
 fn bins(playbook: &Playbook, share: &[Vec<f64>], site: SiteId) -> [Vec<usize>; BINS] {
@@ -153,8 +168,16 @@ fn bins(playbook: &Playbook, share: &[Vec<f64>], site: SiteId) -> [Vec<usize>; B
     bins
 }
 
-fn reach(playbook: &Playbook, share: &[Vec<f64>], bins: &[Vec<usize>; BINS], site: SiteId) -> Reach {
-    let of = |play: usize| Extreme { play, share: share[play][site.index()] };
+fn reach(
+    playbook: &Playbook,
+    share: &[Vec<f64>],
+    bins: &[Vec<usize>; BINS],
+    site: SiteId,
+) -> Reach {
+    let of = |play: usize| Extreme {
+        play,
+        share: share[play][site.index()],
+    };
     let mut floor = of(0);
     let mut ceiling = of(0);
     for play in whole_plays(playbook) {
@@ -168,7 +191,13 @@ fn reach(playbook: &Playbook, share: &[Vec<f64>], bins: &[Vec<usize>; BINS], sit
         }
     }
     let empty: Vec<usize> = (0..BINS).filter(|bin| bins[*bin].is_empty()).collect();
-    Reach { baseline: of(0).share, floor, ceiling, options: BINS - empty.len(), empty }
+    Reach {
+        baseline: of(0).share,
+        floor,
+        ceiling,
+        options: BINS - empty.len(),
+        empty,
+    }
 }
 
 /// A block that was seen in one play only says nothing of what moves it.
@@ -194,7 +223,10 @@ fn stuck(playbook: &Playbook, classes: &Classes, site: SiteId) -> Stuck {
         }
     }
     let of_all = |part: f64| if all > 0.0 { part / all } else { 0.0 };
-    Stuck { stays: of_all(stays), never: of_all(never) }
+    Stuck {
+        stays: of_all(stays),
+        never: of_all(never),
+    }
 }
 
 #[cfg(test)]
@@ -205,11 +237,15 @@ mod tests {
 
     fn play(name: &str, blocks: &[u64]) -> Play {
         Play {
-            routing: Routing { name: name.to_owned(), announcements: None },
+            routing: Routing {
+                name: name.to_owned(),
+                announcements: None,
+            },
             blocks: blocks.to_vec(),
             unknown: 0,
             load: None,
             partial: false,
+            ineffective: false,
         }
     }
 
@@ -219,7 +255,15 @@ mod tests {
 
     #[test]
     fn a_share_on_an_edge_is_in_the_bin_above() {
-        for (share, expect) in [(0.0, 0), (0.0999, 0), (0.1, 1), (0.65, 6), (0.9, 9), (0.999, 9), (1.0, 9)] {
+        for (share, expect) in [
+            (0.0, 0),
+            (0.0999, 0),
+            (0.1, 1),
+            (0.65, 6),
+            (0.9, 9),
+            (0.999, 9),
+            (1.0, 9),
+        ] {
             assert_eq!(bin(share), expect, "{share}");
         }
     }
@@ -237,12 +281,38 @@ mod tests {
             broken,
         ];
         let tables = Tables::of(&playbook(plays, None));
-        let [a, b] = tables.reach.as_slice() else { panic!() };
+        let [a, b] = tables.reach.as_slice() else {
+            panic!()
+        };
         assert_eq!(a.baseline, 0.5);
-        assert_eq!(a.floor, Extreme { play: 1, share: 0.2 });
-        assert_eq!(a.ceiling, Extreme { play: 3, share: 1.0 });
-        assert_eq!(b.floor, Extreme { play: 4, share: 0.21 });
-        assert_eq!(b.ceiling, Extreme { play: 2, share: 1.0 });
+        assert_eq!(
+            a.floor,
+            Extreme {
+                play: 1,
+                share: 0.2
+            }
+        );
+        assert_eq!(
+            a.ceiling,
+            Extreme {
+                play: 3,
+                share: 1.0
+            }
+        );
+        assert_eq!(
+            b.floor,
+            Extreme {
+                play: 4,
+                share: 0.21
+            }
+        );
+        assert_eq!(
+            b.ceiling,
+            Extreme {
+                play: 2,
+                share: 1.0
+            }
+        );
         assert_eq!(a.options, 5);
         assert_eq!(a.empty, [1, 3, 4, 6, 8]);
         assert_eq!(tables.bins[0][9], [3], "a partial play reaches nothing");
@@ -257,20 +327,44 @@ mod tests {
             blocks: vec![40, 30, 20, 6, 4],
             load,
             // baseline, 1xA, 1xB, 0xA
-            site: [[0, 1, 0, 1, 0], [0, 1, 1, X, X], [0, 1, 0, 1, X], [1, 1, 1, 1, X]].concat(),
+            site: [
+                [0, 1, 0, 1, 0],
+                [0, 1, 1, X, X],
+                [0, 1, 0, 1, X],
+                [1, 1, 1, 1, X],
+            ]
+            .concat(),
         };
-        let plays = || vec![
-            play("baseline", &[64, 36]),
-            play("1xA", &[40, 50]),
-            play("1xB", &[60, 36]),
-            play("0xA", &[0, 96]),
-        ];
-        let stuck = Tables::of(&playbook(plays(), Some(classes(Vec::new())))).stuck.unwrap();
+        let plays = || {
+            vec![
+                play("baseline", &[64, 36]),
+                play("1xA", &[40, 50]),
+                play("1xB", &[60, 36]),
+                play("0xA", &[0, 96]),
+            ]
+        };
+        let stuck = Tables::of(&playbook(plays(), Some(classes(Vec::new()))))
+            .stuck
+            .unwrap();
         // Class 0 leaves A only when A is gone; class 3 is always at B as far as was seen; class 4 was seen once.
-        assert_eq!(stuck[0], Stuck { stays: 0.4, never: 0.36 });
-        assert_eq!(stuck[1], Stuck { stays: 0.36, never: 0.0 });
+        assert_eq!(
+            stuck[0],
+            Stuck {
+                stays: 0.4,
+                never: 0.36
+            }
+        );
+        assert_eq!(
+            stuck[1],
+            Stuck {
+                stays: 0.36,
+                never: 0.0
+            }
+        );
         let loads = vec![1.0, 1.0, 1.0, 1.0, 4.0];
-        let stuck = Tables::of(&playbook(plays(), Some(classes(loads)))).stuck.unwrap();
+        let stuck = Tables::of(&playbook(plays(), Some(classes(loads))))
+            .stuck
+            .unwrap();
         assert_eq!(stuck[0].stays, 0.125);
     }
 

@@ -71,7 +71,12 @@ fn table(title: &str, header: Vec<String>, rows: Vec<Vec<String>>, left: usize, 
 
 fn named(first: &str, playbook: &Playbook, last: &[&str]) -> Vec<String> {
     let sites = playbook.sites().names();
-    [first].into_iter().chain(sites).chain(last.iter().copied()).map(str::to_owned).collect()
+    [first]
+        .into_iter()
+        .chain(sites)
+        .chain(last.iter().copied())
+        .map(str::to_owned)
+        .collect()
 }
 
 fn shares(out: &mut String, playbook: &Playbook, tables: &Tables) {
@@ -114,7 +119,10 @@ fn list(playbook: &Playbook, plays: &[usize]) -> String {
     if plays.is_empty() {
         return "-".to_owned();
     }
-    let names = plays.iter().take(NAMED).map(|play| playbook.plays()[*play].routing.name.clone());
+    let names = plays
+        .iter()
+        .take(NAMED)
+        .map(|play| playbook.plays()[*play].routing.name.clone());
     let mut lines: Vec<String> = names.collect();
     if plays.len() > NAMED {
         lines.push(format!("+{}", plays.len() - NAMED));
@@ -132,16 +140,42 @@ fn reach(out: &mut String, playbook: &Playbook, tables: &Tables) {
         vec![
             playbook.sites().name(site).to_owned(),
             percent(reach.baseline),
-            format!("{} by {}", percent(reach.floor.share), name(reach.floor.play)),
-            format!("{} by {}", percent(reach.ceiling.share), name(reach.ceiling.play)),
-            if empty.is_empty() { "-".to_owned() } else { runs(&reach.empty) },
+            format!(
+                "{} by {}",
+                percent(reach.floor.share),
+                name(reach.floor.play)
+            ),
+            format!(
+                "{} by {}",
+                percent(reach.ceiling.share),
+                name(reach.ceiling.play)
+            ),
+            if empty.is_empty() {
+                "-".to_owned()
+            } else {
+                runs(&reach.empty)
+            },
             share(stuck.map(|stuck| stuck.stays)),
             share(stuck.map(|stuck| stuck.never)),
         ]
     });
-    let header = ["site", "baseline", "floor", "ceiling", "no configuration for", "stays", "never"];
+    let header = [
+        "site",
+        "baseline",
+        "floor",
+        "ceiling",
+        "no configuration for",
+        "stays",
+        "never",
+    ];
     let header = header.map(str::to_owned).to_vec();
-    table("What can be reached, short of withdrawing the site", header, rows.collect(), usize::MAX, out);
+    table(
+        "What can be reached, short of withdrawing the site",
+        header,
+        rows.collect(),
+        usize::MAX,
+        out,
+    );
     out.push_str(if tables.stuck.is_some() {
         "stays: stuck at the site whatever is announced, short of its withdrawal; never: never there.\n"
     } else {
@@ -152,7 +186,9 @@ fn reach(out: &mut String, playbook: &Playbook, tables: &Tables) {
 /// `10-30%, 50-60%`: bins in a row as one.
 pub(super) fn runs(bins: &[usize]) -> String {
     let runs = bins.chunk_by(|a, b| a + 1 == *b);
-    let text: Vec<String> = runs.map(|run| format!("{}-{}%", run[0] * BINS, (run[run.len() - 1] + 1) * BINS)).collect();
+    let text: Vec<String> = runs
+        .map(|run| format!("{}-{}%", run[0] * BINS, (run[run.len() - 1] + 1) * BINS))
+        .collect();
     text.join(", ")
 }
 
@@ -166,14 +202,26 @@ fn poisons(out: &mut String, judgements: &[Judgement]) {
             j.configuration.clone(),
             j.site.clone(),
             percent(j.share),
-            if j.control.is_some() { format!("{} by {control}", percent(j.control_share)) } else { control.to_owned() },
+            if j.control.is_some() {
+                format!("{} by {control}", percent(j.control_share))
+            } else {
+                control.to_owned()
+            },
             j.verdict.name().to_owned(),
             j.why.clone(),
         ]
     });
-    let header = ["poison", "site", "share", "control", "verdict", "why"].map(str::to_owned).to_vec();
+    let header = ["poison", "site", "share", "control", "verdict", "why"]
+        .map(str::to_owned)
+        .to_vec();
     out.push('\n');
-    table("Poisons against their controls", header, rows.collect(), usize::MAX, out);
+    table(
+        "Poisons against their controls",
+        header,
+        rows.collect(),
+        usize::MAX,
+        out,
+    );
 }
 
 #[cfg(test)]
@@ -182,10 +230,20 @@ mod tests {
 
     #[test]
     fn figures_are_written_for_people() {
-        for (share, expect) in [(0.0, "0.0%"), (0.0001, "<0.1%"), (0.3744, "37.4%"), (1.0, "100.0%")] {
+        for (share, expect) in [
+            (0.0, "0.0%"),
+            (0.0001, "<0.1%"),
+            (0.3744, "37.4%"),
+            (1.0, "100.0%"),
+        ] {
             assert_eq!(percent(share), expect);
         }
-        for (number, expect) in [(0, "0"), (999, "999"), (1_000, "1,000"), (3_404_667, "3,404,667")] {
+        for (number, expect) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (3_404_667, "3,404,667"),
+        ] {
             assert_eq!(thousands(number), expect);
         }
         assert_eq!(runs(&[1, 2, 5]), "10-30%, 50-60%");

@@ -1,2 +1,4 @@
 //! Tests on real measurements, each in its own module.
+
 mod generated;
+mod playbook;

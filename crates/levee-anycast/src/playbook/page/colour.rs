@@ -15,11 +15,18 @@ pub(super) struct Shade {
 impl Shade {
     /// Of a share, 0 to 1.
     pub(super) fn of(share: f64) -> Self {
-        let depth = if share > 0.0 { LEAST + (1.0 - LEAST) * share.min(1.0) } else { 0.0 };
+        let depth = if share > 0.0 {
+            LEAST + (1.0 - LEAST) * share.min(1.0)
+        } else {
+            0.0
+        };
         let mix = |[from, to]: [[f64; 3]; 2]| {
             std::array::from_fn(|i| (from[i] + (to[i] - from[i]) * depth).round() as u8)
         };
-        Self { light: mix(LIGHT), dark: mix(DARK) }
+        Self {
+            light: mix(LIGHT),
+            dark: mix(DARK),
+        }
     }
 
     pub(super) fn style(&self) -> String {
@@ -52,7 +59,11 @@ fn contrast(lighter: f64, darker: f64) -> f64 {
 fn luminance(colour: [u8; 3]) -> f64 {
     let [r, g, b] = colour.map(|channel| {
         let c = f64::from(channel) / 255.0;
-        if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
+        if c <= 0.04045 {
+            c / 12.92
+        } else {
+            ((c + 0.055) / 1.055).powf(2.4)
+        }
     });
     0.2126 * r + 0.7152 * g + 0.0722 * b
 }

@@ -41,7 +41,12 @@ pub fn page(
     options(&mut out, playbook, tables);
     reach(&mut out, playbook, tables);
     poisons(&mut out, judgements);
-    write!(out, "</main>\n<script>\n{}</script>\n</body>\n</html>\n", include_str!("page.js")).ok();
+    write!(
+        out,
+        "</main>\n<script>\n{}</script>\n</body>\n</html>\n",
+        include_str!("page.js")
+    )
+    .ok();
     out
 }
 
@@ -63,17 +68,38 @@ fn escape(text: &str) -> String {
 fn headline(out: &mut String, playbook: &Playbook, tables: &Tables) {
     let baseline = &playbook.plays()[0];
     let partial = playbook.plays().iter().filter(|play| play.partial).count();
-    let (fewest, most) = tables.reach.iter().fold((BINS, 0), |(fewest, most), reach| {
-        (fewest.min(reach.options), most.max(reach.options))
-    });
-    write!(out, "<p class=\"soft\">Shares {}. The baseline is {}.</p>\n<ul class=\"headline\">\n", tables.unit.by(), escape(&baseline.routing.name)).ok();
+    let (fewest, most) = tables
+        .reach
+        .iter()
+        .fold((BINS, 0), |(fewest, most), reach| {
+            (fewest.min(reach.options), most.max(reach.options))
+        });
+    write!(
+        out,
+        "<p class=\"soft\">Shares {}. The baseline is {}.</p>\n<ul class=\"headline\">\n",
+        tables.unit.by(),
+        escape(&baseline.routing.name)
+    )
+    .ok();
     let mut item = |figure: String, what: String| {
         writeln!(out, "<li><b>{figure}</b>{what}</li>").ok();
     };
-    item(playbook.plays().len().to_string(), format!("routing configurations, {partial} of them partial"));
+    item(
+        playbook.plays().len().to_string(),
+        format!("routing configurations, {partial} of them partial"),
+    );
     item(playbook.sites().len().to_string(), "sites".to_owned());
-    item(thousands(baseline.known()), format!("blocks in the baseline; of {} nothing is known", thousands(baseline.unknown)));
-    item(format!("{fewest} to {most}"), format!("of {BINS} bins that the configurations bring a site into"));
+    item(
+        thousands(baseline.known()),
+        format!(
+            "blocks in the baseline; of {} nothing is known",
+            thousands(baseline.unknown)
+        ),
+    );
+    item(
+        format!("{fewest} to {most}"),
+        format!("of {BINS} bins that the configurations bring a site into"),
+    );
     out.push_str("</ul>\n");
 }
 
@@ -149,13 +175,20 @@ fn heat_map(out: &mut String, playbook: &Playbook, tables: &Tables) {
     for site in playbook.sites().names() {
         write!(out, "<th scope=\"col\">{}</th>", escape(site)).ok();
     }
-    out.push_str("<th scope=\"col\">blocks</th><th scope=\"col\">unknown</th></tr></thead>\n<tbody>\n");
+    out.push_str(
+        "<th scope=\"col\">blocks</th><th scope=\"col\">unknown</th></tr></thead>\n<tbody>\n",
+    );
     for play in 0..playbook.plays().len().min(rows) {
         heat_row(out, playbook, tables, play);
     }
     out.push_str("</tbody>\n</table></div>\n");
     if playbook.plays().len() > rows {
-        writeln!(out, "<p class=\"soft\">{} further configurations are in the JSON.</p>", playbook.plays().len() - rows).ok();
+        writeln!(
+            out,
+            "<p class=\"soft\">{} further configurations are in the JSON.</p>",
+            playbook.plays().len() - rows
+        )
+        .ok();
     }
     out.push_str("</figure>\n");
 }
@@ -168,12 +201,28 @@ fn heat_row(out: &mut String, playbook: &Playbook, tables: &Tables, play: usize)
         _ => "",
     };
     let name = escape(&one.routing.name);
-    write!(out, "<tr{}><td title=\"{}\">{name}{mark}</td>", if one.partial { " class=\"partial\"" } else { "" }, escape(&announced(playbook, play))).ok();
+    write!(
+        out,
+        "<tr{}><td title=\"{}\">{name}{mark}</td>",
+        if one.partial {
+            " class=\"partial\""
+        } else {
+            ""
+        },
+        escape(&announced(playbook, play))
+    )
+    .ok();
     for (i, share) in tables.share[play].iter().enumerate() {
         let site = SiteId(i as u8);
         let shade = Shade::of(*share);
         let change = (share - tables.share[0][i]) * 100.0;
-        let mut tip = format!("{} under {}: {}, {} blocks", playbook.sites().name(site), one.routing.name, percent(*share), thousands(one.blocks[i]));
+        let mut tip = format!(
+            "{} under {}: {}, {} blocks",
+            playbook.sites().name(site),
+            one.routing.name,
+            percent(*share),
+            thousands(one.blocks[i])
+        );
         if let Some(load) = &one.load {
             write!(tip, ", load {:.1}", load[i]).ok();
         }
@@ -190,11 +239,23 @@ fn heat_row(out: &mut String, playbook: &Playbook, tables: &Tables, play: usize)
             shade.classes(),
             shade.style(),
             escape(&tip),
-            if gone { "withdrawn".to_owned() } else { percent(*share) }
+            if gone {
+                "withdrawn".to_owned()
+            } else {
+                percent(*share)
+            }
         )
         .ok();
     }
-    writeln!(out, "<td data-v=\"{}\">{}</td><td data-v=\"{}\">{}</td></tr>", one.known(), thousands(one.known()), one.unknown, thousands(one.unknown)).ok();
+    writeln!(
+        out,
+        "<td data-v=\"{}\">{}</td><td data-v=\"{}\">{}</td></tr>",
+        one.known(),
+        thousands(one.known()),
+        one.unknown,
+        thousands(one.unknown)
+    )
+    .ok();
 }
 
 /// What the sites announce, as far as they do not announce plainly.
@@ -216,12 +277,18 @@ fn announced(playbook: &Playbook, play: usize) -> String {
             }
         }
         for (asn, path) in &announcement.neighbours {
-            let text = path.as_ref().map_or_else(|| "nothing".to_owned(), path_text);
+            let text = path
+                .as_ref()
+                .map_or_else(|| "nothing".to_owned(), path_text);
             let text = if text.is_empty() { "plain" } else { &text };
             parts.push(format!("{site} to AS {asn}: {text}"));
         }
     }
-    if parts.is_empty() { "all sites announce plainly".to_owned() } else { parts.join("; ") }
+    if parts.is_empty() {
+        "all sites announce plainly".to_owned()
+    } else {
+        parts.join("; ")
+    }
 }
 
 fn options(out: &mut String, playbook: &Playbook, tables: &Tables) {
@@ -234,7 +301,14 @@ fn options(out: &mut String, playbook: &Playbook, tables: &Tables) {
         write!(out, "<th scope=\"col\">{}</th>", escape(site)).ok();
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    let most = tables.bins.iter().flatten().map(Vec::len).max().unwrap_or(0).max(1);
+    let most = tables
+        .bins
+        .iter()
+        .flatten()
+        .map(Vec::len)
+        .max()
+        .unwrap_or(0)
+        .max(1);
     for bin in (0..BINS).rev() {
         write!(out, "<tr><th scope=\"row\">{}</th>", bin_name(bin)).ok();
         for bins in &tables.bins {
@@ -244,7 +318,10 @@ fn options(out: &mut String, playbook: &Playbook, tables: &Tables) {
                 continue;
             }
             let shade = Shade::of(plays.len() as f64 / most as f64);
-            let names: Vec<String> = plays.iter().map(|play| escape(&playbook.plays()[*play].routing.name)).collect();
+            let names: Vec<String> = plays
+                .iter()
+                .map(|play| escape(&playbook.plays()[*play].routing.name))
+                .collect();
             write!(
                 out,
                 "<td class=\"{}\" style=\"{}\"><details><summary>{}</summary>{}</details></td>",
@@ -343,16 +420,26 @@ mod tests {
     fn names_cannot_break_out_of_the_page() {
         let evil = "<script>\"&'";
         let play = |name: &str, blocks: [u64; 2]| Play {
-            routing: Routing { name: name.to_owned(), announcements: None },
+            routing: Routing {
+                name: name.to_owned(),
+                announcements: None,
+            },
             blocks: blocks.to_vec(),
             unknown: 3,
             load: None,
             partial: false,
+            ineffective: false,
         };
         let plays = vec![play("baseline", [600, 400]), play(evil, [100, 900])];
         let playbook = Playbook::new(Sites::new([evil, "B"]).unwrap(), plays, None).unwrap();
         let tables = Tables::of(&playbook);
-        let html = page(evil, &playbook, &tables, &judge(&playbook, Control::Prepend), "");
+        let html = page(
+            evil,
+            &playbook,
+            &tables,
+            &judge(&playbook, Control::Prepend),
+            "",
+        );
         assert_eq!(html.matches("<script>").count(), 1);
         assert!(html.contains("title=\"&lt;script&gt;&quot;&amp;' under &lt;script&gt;&quot;&amp;': 10.0%, 100 blocks, -50.0 points against the baseline\""));
         // One document that needs nothing from elsewhere.

@@ -46,7 +46,9 @@ impl<'a> Resident<'a> {
                 .map(|(i, _)| (range.start + i) as u32)
                 .collect::<Vec<u32>>()
         });
-        let v6 = maps.iter().flat_map(|(_, map)| map.v6().map(|(bits, _)| bits));
+        let v6 = maps
+            .iter()
+            .flat_map(|(_, map)| map.v6().map(|(bits, _)| bits));
         let mut v6: Vec<u64> = v6.collect();
         v6.sort_unstable();
         v6.dedup();
@@ -112,6 +114,15 @@ fn key(block: Block) -> u64 {
     match block {
         Block::V4(bits) => u64::from(bits),
         Block::V6(bits) => bits | V6,
+    }
+}
+
+impl fmt::Debug for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stored")
+            .field("plays", &self.sites.len())
+            .field("rows", &self.rows.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -193,7 +204,10 @@ impl Columns for Stored {
     }
 
     fn site(&self, play: usize, row: u32) -> u8 {
-        self.sites[play].get(row as usize).copied().unwrap_or(NOWHERE)
+        self.sites[play]
+            .get(row as usize)
+            .copied()
+            .unwrap_or(NOWHERE)
     }
 
     fn fill(&self, play: usize, from: usize, sites: &mut [u8]) {

@@ -25,7 +25,7 @@ use std::thread;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use levee_policy::ConfigError;
-use levee_policy::reroute::{Classes, PLAYS_MAX, Play, Playbook, Routing, Sites};
+use levee_policy::reroute::{PLAYS_MAX, Play, Playbook, Routing, Sites};
 
 use self::columns::{Columns, Resident, Stored};
 use super::partial;
@@ -107,7 +107,9 @@ pub enum SummaryError {
     #[error(transparent)]
     Playbook(#[from] ConfigError),
     /// The sums of two vectors were equal in each of several draws, which chance does not do.
-    #[error("blocks could not be told apart in {DRAWS_MAX} draws; this is a fault of Levee, please report it")]
+    #[error(
+        "blocks could not be told apart in {DRAWS_MAX} draws; this is a fault of Levee, please report it"
+    )]
     Draws,
 }
 
@@ -218,6 +220,7 @@ fn conclude(
             unknown: columns.rows() as u64 - known,
             load: count.load.map(|load| load[..sites.len()].to_vec()),
             partial: false,
+            ineffective: false,
         }
     });
     let mut plays: Vec<Play> = plays.collect();
@@ -411,7 +414,11 @@ fn in_pieces<T: Send>(
         let mut done = take();
         for other in others {
             // A panic of a thread is one of the caller's.
-            done.extend(other.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
+            done.extend(
+                other
+                    .join()
+                    .unwrap_or_else(|p| std::panic::resume_unwind(p)),
+            );
         }
         done
     });

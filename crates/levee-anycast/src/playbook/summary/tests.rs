@@ -19,7 +19,11 @@ fn options(threads: usize, classes_max: usize) -> Options {
 
 fn routing(play: usize) -> Routing {
     Routing {
-        name: if play == 0 { "baseline".to_owned() } else { format!("play {play}") },
+        name: if play == 0 {
+            "baseline".to_owned()
+        } else {
+            format!("play {play}")
+        },
         announcements: None,
     }
 }
@@ -48,8 +52,10 @@ fn maps(plays: usize, blocks: u32, lost: u32, seed: u64) -> Vec<(Routing, Catchm
 
 /// The same as a person would write it: a table by the whole vector.
 fn naive(maps: &[(Routing, CatchmentMap)], weight: Weight<'_>) -> Vec<(Vec<u8>, u64, f64)> {
-    let blocks: std::collections::BTreeSet<Block> =
-        maps.iter().flat_map(|(_, map)| map.iter().map(|(block, _)| block)).collect();
+    let blocks: std::collections::BTreeSet<Block> = maps
+        .iter()
+        .flat_map(|(_, map)| map.iter().map(|(block, _)| block))
+        .collect();
     let mut classes = std::collections::BTreeMap::new();
     for block in blocks {
         let site = |(_, map): &(Routing, CatchmentMap)| map.site(block).map_or(255, |site| site.0);
@@ -58,14 +64,21 @@ fn naive(maps: &[(Routing, CatchmentMap)], weight: Weight<'_>) -> Vec<(Vec<u8>, 
         class.0 += 1;
         class.1 += weight(block);
     }
-    classes.into_iter().map(|(vector, (blocks, load))| (vector, blocks, load)).collect()
+    classes
+        .into_iter()
+        .map(|(vector, (blocks, load))| (vector, blocks, load))
+        .collect()
 }
 
 /// The classes of a playbook in the same form.
 fn sorted(playbook: &Playbook) -> Vec<(Vec<u8>, u64, f64)> {
     let classes = playbook.classes().unwrap();
     let plays = playbook.plays().len();
-    let vector = |class| (0..plays).map(|play| classes.site[play * classes.len() + class]).collect();
+    let vector = |class| {
+        (0..plays)
+            .map(|play| classes.site[play * classes.len() + class])
+            .collect()
+    };
     let class = |class| (vector(class), classes.blocks[class], classes.load[class]);
     let mut all: Vec<(Vec<u8>, u64, f64)> = (0..classes.len()).map(class).collect();
     all.sort_by(|a, b| a.0.cmp(&b.0));
@@ -82,7 +95,12 @@ fn load_of(block: Block) -> f64 {
 
 #[test]
 fn classes_and_counts_are_those_of_the_plain_way() {
-    for (plays, blocks, lost) in [(1, 640, 0), (2, 6_400, 10), (12, 64_000, 0), (7, 32_000, 30)] {
+    for (plays, blocks, lost) in [
+        (1, 640, 0),
+        (2, 6_400, 10),
+        (12, 64_000, 0),
+        (7, 32_000, 30),
+    ] {
         let maps = maps(plays, blocks, lost, 1);
         let expect = naive(&maps, &load_of);
         let made = summarise(&maps, Some(&load_of), options(2, usize::MAX)).unwrap();
@@ -119,17 +137,28 @@ fn one_after_the_other_and_any_number_of_threads_give_the_same() {
     }
     let made = summary.finish(Some(&load_of), options(2, 500)).unwrap();
     assert_eq!(made.playbook, expect.playbook);
-    assert_eq!((made.classes_exact, made.error_max), (expect.classes_exact, expect.error_max));
+    assert_eq!(
+        (made.classes_exact, made.error_max),
+        (expect.classes_exact, expect.error_max)
+    );
 }
 
 #[test]
 fn thinned_classes_keep_the_baseline_and_come_near_the_rest() {
     let maps = maps(20, 400_000, 20, 3);
-    for (weight, limit) in [(None, 400), (None, 4_000), (Some(&load_of as Weight<'_>), 1_000)] {
+    for (weight, limit) in [
+        (None, 400),
+        (None, 4_000),
+        (Some(&load_of as Weight<'_>), 1_000),
+    ] {
         let made = summarise(&maps, weight, options(2, limit)).unwrap();
         let classes = made.playbook.classes().unwrap();
         let plays = made.playbook.plays();
-        assert!(classes.len() <= limit && classes.len() > limit / 2, "{}", classes.len());
+        assert!(
+            classes.len() <= limit && classes.len() > limit / 2,
+            "{}",
+            classes.len()
+        );
         let rows = plays[0].known() + plays[0].unknown;
         assert_eq!(classes.blocks.iter().sum::<u64>(), rows);
         let mut worst = 0u64;
@@ -147,7 +176,11 @@ fn thinned_classes_keep_the_baseline_and_come_near_the_rest() {
             worst = worst.max(count[255].abs_diff(play.unknown));
         }
         let error = worst as f64 / rows as f64;
-        assert!((error - made.error_max).abs() < 1e-12, "{error} {}", made.error_max);
+        assert!(
+            (error - made.error_max).abs() < 1e-12,
+            "{error} {}",
+            made.error_max
+        );
         if weight.is_none() {
             // Each cell is a draw of one class: five standard errors of a share of the tail, which is not more than all.
             let bound = 5.0 * 0.5 / (limit as f64 / 2.0).sqrt();
@@ -167,17 +200,26 @@ fn a_limit_of_one_class_is_one_for_each_site_of_the_baseline() {
 fn maps_that_do_not_go_together_are_refused() {
     let mut two = maps(2, 640, 0, 5);
     two[1].1 = CatchmentMap::new(Sites::new(["S0", "S2"]).unwrap());
-    let error = summarise(&two, None, Options::default()).unwrap_err().to_string();
+    let error = summarise(&two, None, Options::default())
+        .unwrap_err()
+        .to_string();
     assert_eq!(
         error,
         "the map of play 1 has the sites S0, S2, expected S0, S1, S2, S3 in this order; read it with these sites"
     );
-    let error = Summary::new(sites()).push(routing(3), &two[1].1).unwrap_err();
+    let error = Summary::new(sites())
+        .push(routing(3), &two[1].1)
+        .unwrap_err();
     assert!(matches!(error, SummaryError::OtherSites { .. }));
-    assert!(matches!(summarise(&[], None, Options::default()), Err(SummaryError::Playbook(_))));
+    assert!(matches!(
+        summarise(&[], None, Options::default()),
+        Err(SummaryError::Playbook(_))
+    ));
     let mut twice = maps(2, 640, 0, 6);
     twice[1].0 = routing(0);
-    let error = summarise(&twice, None, Options::default()).unwrap_err().to_string();
+    let error = summarise(&twice, None, Options::default())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("names that differ"), "{error}");
 }
 
@@ -190,13 +232,20 @@ fn a_play_that_lost_its_replies_is_partial() {
     }
     maps[3].1 = half;
     let made = summarise(&maps, None, Options::default()).unwrap();
-    let partial: Vec<bool> = made.playbook.plays().iter().map(|play| play.partial).collect();
+    let partial: Vec<bool> = made
+        .playbook
+        .plays()
+        .iter()
+        .map(|play| play.partial)
+        .collect();
     assert_eq!(partial, [false, false, false, true, false]);
 }
 
 #[test]
 fn the_numbers_of_plays_sites_and_draws_differ() {
-    let mut all: Vec<u64> = (0..3).flat_map(|draw| (0..50).flat_map(move |play| numbers(draw, play))).collect();
+    let mut all: Vec<u64> = (0..3)
+        .flat_map(|draw| (0..50).flat_map(move |play| numbers(draw, play)))
+        .collect();
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 3 * 50 * 256);

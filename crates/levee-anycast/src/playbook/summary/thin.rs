@@ -60,9 +60,15 @@ fn choose(columns: &impl Columns, groups: &Groups, limit: usize) -> Vec<Class> {
     };
     let block = |group: &u32| columns.block(groups.first[*group as usize]);
     let mut order: Vec<u32> = (0..groups.len() as u32).collect();
-    let kept = if groups.len() > limit { limit / 2 } else { limit };
+    let kept = if groups.len() > limit {
+        limit / 2
+    } else {
+        limit
+    };
     let heavier = |a: &u32, b: &u32| {
-        let by_weight = groups.weight(*b as usize).total_cmp(&groups.weight(*a as usize));
+        let by_weight = groups
+            .weight(*b as usize)
+            .total_cmp(&groups.weight(*a as usize));
         by_weight.then_with(|| block(a).cmp(&block(b)))
     };
     if order.len() > kept {
@@ -80,11 +86,12 @@ fn choose(columns: &impl Columns, groups: &Groups, limit: usize) -> Vec<Class> {
         strata.retain(|stratum| !stratum.is_empty());
         let weights: Vec<f64> = strata.iter().map(|s| weight(groups, s)).collect();
         let all: f64 = weights.iter().sum();
-        let cells = limit - kept;
+        // Each stratum has a cell, the others go by weight.
+        let cells = (limit - kept).saturating_sub(strata.len());
         for (mut stratum, weight) in strata.into_iter().zip(weights) {
             stratum.sort_unstable_by_key(block);
             let part = if all > 0.0 { weight / all } else { 0.0 };
-            let cells = ((cells as f64 * part) as usize).max(1);
+            let cells = 1 + (cells as f64 * part) as usize;
             sample(groups, &stratum, weight, cells, &mut chosen);
         }
     }
@@ -104,16 +111,26 @@ fn sample(groups: &Groups, stratum: &[u32], whole: f64, cells: usize, chosen: &m
     let mut nearest = f64::INFINITY;
     for group in stratum {
         let weight = groups.weight(*group as usize);
-        let place = if width > 0.0 { (before + weight / 2.0) / width } else { 0.0 };
+        let place = if width > 0.0 {
+            (before + weight / 2.0) / width
+        } else {
+            0.0
+        };
         before += weight;
         let cell = (place as usize).min(cells - 1);
         let off = (place - (cell as f64 + 0.5)).abs();
         if current != Some(cell) {
             current = Some(cell);
             nearest = f64::INFINITY;
-            chosen.push(Class { stands_for_it: *group, blocks: 0, load: 0.0 });
+            chosen.push(Class {
+                stands_for_it: *group,
+                blocks: 0,
+                load: 0.0,
+            });
         }
-        let Some(class) = chosen.last_mut() else { continue };
+        let Some(class) = chosen.last_mut() else {
+            continue;
+        };
         if off < nearest {
             nearest = off;
             class.stands_for_it = *group;
