@@ -6,6 +6,7 @@
 
 mod as_rel;
 mod check;
+pub mod generate;
 #[cfg(test)]
 pub(crate) mod tests;
 

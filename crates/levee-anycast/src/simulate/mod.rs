@@ -69,6 +69,14 @@ impl<'a> Internet<'a> {
         })
     }
 
+    /// The same, where ties are broken so.
+    #[must_use]
+    pub fn with_tie(&self, tie: Tie) -> Self {
+        let mut other = self.clone();
+        other.policies.tie = tie;
+        other
+    }
+
     /// The graph.
     #[must_use]
     pub fn graph(&self) -> &'a AsGraph {
