@@ -35,6 +35,11 @@ pub fn tell(step: &Step, playbook: &Playbook) -> String {
         Step::Waiting { play: p, until } => {
             format!("{} is best, and has to wait: {}", play(p), until.reason)
         }
+        Step::Deploying {
+            play: p, why, over, ..
+        } => {
+            let why = match why {
+                Why::Mitigate => "the best for this load",
                 Why::RollBack => "the attack is over",
                 Why::Forced => "the operator says so",
             };
