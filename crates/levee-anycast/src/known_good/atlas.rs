@@ -130,7 +130,10 @@ impl AtlasJudged {
     pub fn remarks(&self) -> Vec<String> {
         let mut out = Vec::new();
         if self.off_line > 0 {
-            out.push(format!("{} Atlas probes are off-line and not counted as lost", self.off_line));
+            out.push(format!(
+                "{} Atlas probes are off-line and not counted as lost",
+                self.off_line
+            ));
         }
         if self.only_answers {
             out.push("the Atlas results hold no failures, only answers: a probe that is off-line looks like loss".to_owned());
@@ -212,11 +215,24 @@ impl Probes {
     /// What they say, for these sites.
     #[must_use]
     pub fn judge(&self, sites: &Sites) -> AtlasJudged {
-        let sum = |of: fn(&Probe) -> u32| self.probes.values().map(|probe| f64::from(of(probe))).sum::<f64>();
+        let sum = |of: fn(&Probe) -> u32| {
+            self.probes
+                .values()
+                .map(|probe| f64::from(of(probe)))
+                .sum::<f64>()
+        };
         let (answered, lost) = (sum(|probe| probe.answered), sum(|probe| probe.lost));
-        let lost_now = self.probes.values().flat_map(|probe| probe.now.values()).any(|outcome| *outcome == Outcome::Lost);
+        let lost_now = self
+            .probes
+            .values()
+            .flat_map(|probe| probe.now.values())
+            .any(|outcome| *outcome == Outcome::Lost);
         let mut judging = Judging {
-            average: if answered > 0.0 { answered / (answered + lost) } else { 0.0 },
+            average: if answered > 0.0 {
+                answered / (answered + lost)
+            } else {
+                0.0
+            },
             scheduled: (self.to_s - self.from_s) as f64 / self.options.schedule_s.max(1) as f64,
             cells: vec![Vec::new(); sites.len()],
             errors: vec![0.0; sites.len()],
@@ -258,7 +274,8 @@ struct Judging {
 impl Judging {
     fn probe(&mut self, probe: &Probe) {
         let results = f64::from(probe.answered + probe.lost);
-        let share = (f64::from(probe.answered) + PRIOR_RESULTS * self.average) / (results + PRIOR_RESULTS);
+        let share =
+            (f64::from(probe.answered) + PRIOR_RESULTS * self.average) / (results + PRIOR_RESULTS);
         let Some((_, home)) = probe.home.filter(|_| share >= ANSWERED_MIN) else {
             self.out.unexpected += 1;
             return;
@@ -279,7 +296,8 @@ impl Judging {
         if self.out.only_answers {
             lost = (self.scheduled - answered).max(0.0);
         }
-        let reaches_nothing = answered == 0.0 && probe.control_answered == 0 && probe.control_lost > 0;
+        let reaches_nothing =
+            answered == 0.0 && probe.control_answered == 0 && probe.control_lost > 0;
         if answered + lost == 0.0 || reaches_nothing {
             self.out.off_line += 1;
             return;
@@ -298,7 +316,8 @@ impl Judging {
                 observed,
                 expected: sent * share,
             });
-            self.errors[site.index()] += sent * sent * share * (1.0 - share) / (results + PRIOR_RESULTS);
+            self.errors[site.index()] +=
+                sent * sent * share * (1.0 - share) / (results + PRIOR_RESULTS);
         }
         if here != home {
             let mut moved = |site: SiteId, count: fn(&mut AtlasSite) -> &mut usize| {
@@ -317,7 +336,13 @@ impl Judging {
         } else {
             0.0
         };
-        for ((site, cells), error) in self.out.by_site.iter_mut().zip(&self.cells).zip(&self.errors) {
+        for ((site, cells), error) in self
+            .out
+            .by_site
+            .iter_mut()
+            .zip(&self.cells)
+            .zip(&self.errors)
+        {
             let expected: f64 = cells.iter().map(|cell| cell.expected).sum();
             let observed: f64 = cells.iter().map(|cell| cell.observed).sum();
             site.probes = cells.len();

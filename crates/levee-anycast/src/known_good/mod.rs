@@ -24,9 +24,9 @@ mod judge;
 mod now;
 mod profile;
 pub mod replay;
+mod rows;
 pub mod season;
 pub mod select;
-mod rows;
 mod sketch;
 mod time;
 

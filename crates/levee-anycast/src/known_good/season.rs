@@ -85,7 +85,9 @@ pub enum SeasonError {
     #[error("no hour of the history is known")]
     Nothing,
     /// The hour that is asked for is too far away.
-    #[error("the history ends {hours} hours before: a forecast goes {HORIZON_HOURS_MAX} hours at most; give a newer history")]
+    #[error(
+        "the history ends {hours} hours before: a forecast goes {HORIZON_HOURS_MAX} hours at most; give a newer history"
+    )]
     Far {
         /// From its end.
         hours: i64,
@@ -120,7 +122,10 @@ impl Forecast {
     pub fn fit(first: i64, rates: &[Option<f64>], horizon: usize) -> Result<Self, SeasonError> {
         let known = |rate: &Option<f64>| rate.is_some();
         let begin = rates.iter().position(known).ok_or(SeasonError::Nothing)?;
-        let end = rates.iter().rposition(known).map_or(rates.len(), |last| last + 1);
+        let end = rates
+            .iter()
+            .rposition(known)
+            .map_or(rates.len(), |last| last + 1);
         let begin = begin.max(end.saturating_sub(HOURS_MAX));
         if horizon > HORIZON_HOURS_MAX {
             return Err(SeasonError::Far {
@@ -170,8 +175,9 @@ impl Forecast {
             let hour = hours.floor() as i64;
             let x = hours - hours.floor();
             let [a, b, c, d] = [-1, 0, 1, 2].map(|step| self.at(hour + step).0);
-            let log = b
-                + 0.5 * x * (c - a + x * (2.0 * a - 5.0 * b + 4.0 * c - d + x * (3.0 * (b - c) + d - a)));
+            let log = b + 0.5
+                * x
+                * (c - a + x * (2.0 * a - 5.0 * b + 4.0 * c - d + x * (3.0 * (b - c) + d - a)));
             let events = log.exp() * (end - at) as f64;
             sum += events;
             // Errors of neighbouring hours are nearly the same error.
@@ -222,15 +228,24 @@ impl Fitted {
             .map(|(log, (low, high))| (*log, (high - low) / (2.0 * Z_95) * unseen))
             .collect();
         let last = past.point.last().copied()?;
-        (last.is_finite() && ahead.iter().all(|(log, sd)| log.is_finite() && sd.is_finite()))
-            .then_some(Self {
-                last,
-                ahead,
-                outliers,
-            })
+        (last.is_finite()
+            && ahead
+                .iter()
+                .all(|(log, sd)| log.is_finite() && sd.is_finite()))
+        .then_some(Self {
+            last,
+            ahead,
+            outliers,
+        })
     }
 
-    fn forecast(self, seasons: Seasons, logs: &[Option<f64>], last: i64, missing: usize) -> Forecast {
+    fn forecast(
+        self,
+        seasons: Seasons,
+        logs: &[Option<f64>],
+        last: i64,
+        missing: usize,
+    ) -> Forecast {
         let backtest = backtest(seasons, logs);
         let hours = std::iter::once((self.last, self.ahead[0].1))
             .chain(self.ahead)
@@ -270,9 +285,8 @@ fn cleaned(
     let mut outliers = vec![false; logs.len()];
     for _ in 0..PASSES {
         let fit: MstlResult<f64> = params.fit(&clean, seasons.periods()).ok()?;
-        let model = |i: usize| {
-            fit.trend()[i] + fit.seasonal().iter().map(|season| season[i]).sum::<f64>()
-        };
+        let model =
+            |i: usize| fit.trend()[i] + fit.seasonal().iter().map(|season| season[i]).sum::<f64>();
         let deviation = |i: usize| logs[i].map(|log| (log - model(i)).abs());
         let mut deviations: Vec<f64> = (0..logs.len()).filter_map(deviation).collect();
         let limit = OUTLIER_Z * MAD_TO_SD * median(&mut deviations)?;
@@ -280,7 +294,10 @@ fn cleaned(
             *outlier = deviation(i).is_some_and(|deviation| deviation > limit.max(SD_MIN));
         }
         // The last hours together are a new level, which the forecast begins from.
-        let before = outliers.iter().rposition(|outlier| !outlier).map_or(0, |last| last + 1);
+        let before = outliers
+            .iter()
+            .rposition(|outlier| !outlier)
+            .map_or(0, |last| last + 1);
         if logs.len() - before >= NEW_LEVEL_HOURS {
             outliers[before..].fill(false);
         }
@@ -299,8 +316,13 @@ fn filled(seasons: Seasons, logs: &[Option<f64>]) -> Option<Vec<f64>> {
     let by_hour = |period: usize| -> Vec<Option<f64>> {
         (0..period)
             .map(|phase| {
-                let mut values: Vec<f64> =
-                    logs.iter().skip(phase).step_by(period).copied().flatten().collect();
+                let mut values: Vec<f64> = logs
+                    .iter()
+                    .skip(phase)
+                    .step_by(period)
+                    .copied()
+                    .flatten()
+                    .collect();
                 median(&mut values)
             })
             .collect()

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use levee_policy::reroute::{SITES_MAX, SiteId, Sites};
 
-use super::catchment::V4_BLOCKS;
+use super::catchment::{RTT_UNKNOWN, V4_BLOCKS};
 use super::{Block, CONFLICTS_MAX, CatchmentMap, Conflicts, Rtt, Seen, SiteError};
 
 /// The most IPv6 blocks of a map, as many as there are IPv4 blocks (a bound for memory; hitlists of today hold some 100,000).
 pub const V6_BLOCKS_MAX: usize = V4_BLOCKS;
+
+/// Blocks that come into memory together: those of a /16.
+const CHUNK: usize = 256;
 
 /// A reply to a probe, or a packet of a client.
 #[derive(Clone, Copy, Debug)]
@@ -23,49 +26,47 @@ pub struct Reply {
 }
 
 /// What is known of a block, in one word, so that a reply costs one access to memory: the number of the site plus one (8 bits;
-/// 0 is no reply), whether other sites were seen (1 bit), how many replies came to this site (7 bits), the shortest time (16 bits).
+/// 0 is no reply), whether other sites were seen (1 bit), the shortest time (16 bits), how many replies came to this site (39 bits).
 #[derive(Clone, Copy)]
-struct Cell(u32);
+struct Cell(u64);
 
 impl Cell {
-    const CONFLICT: u32 = 1 << 8;
-    const REPLY: u32 = 1 << 9;
+    const EMPTY: Self = Self(0);
+    const CONFLICT: u64 = 1 << 8;
+    const RTT: u32 = 9;
+    const REPLIES: u32 = 25;
     /// From here on the count stands still.
-    const REPLIES_MAX: u32 = 127;
+    const REPLIES_MAX: u64 = (1 << 39) - 1;
 
-    fn new(reply: Reply) -> Self {
-        let site = u32::from(reply.site.0) + 1;
-        Self(site | Self::REPLY | u32::from(Rtt::steps(reply.rtt)) << 16)
+    fn new(reply: Reply, times: u64) -> Self {
+        let site = u64::from(reply.site.0) + 1;
+        let rtt = u64::from(Rtt::steps(reply.rtt));
+        Self(site | rtt << Self::RTT | times.min(Self::REPLIES_MAX) << Self::REPLIES)
     }
 
     fn site(self) -> Option<SiteId> {
-        (self.0 & 0xff)
-            .checked_sub(1)
-            .map(|site| SiteId(site as u8))
+        (self.0 as u8).checked_sub(1).map(SiteId)
     }
 
-    fn replies(self) -> u32 {
-        self.0 >> 9 & Self::REPLIES_MAX
+    fn replies(self) -> u64 {
+        self.0 >> Self::REPLIES
     }
 
     fn rtt(self) -> Option<Rtt> {
-        Rtt::from_steps((self.0 >> 16) as u16)
+        Rtt::from_steps((self.0 >> Self::RTT) as u16)
     }
 
     fn conflict(self) -> bool {
         self.0 & Self::CONFLICT != 0
     }
 
-    /// Another reply to the same site.
-    fn again(&mut self, rtt: Option<Rtt>) {
-        if self.replies() < Self::REPLIES_MAX {
-            self.0 += Self::REPLY;
-        }
-        let steps = Rtt::steps(rtt);
+    /// More replies to the same site.
+    fn again(&mut self, rtt: Option<Rtt>, times: u64) {
+        let replies = self.replies().saturating_add(times).min(Self::REPLIES_MAX);
         // Not known is the largest number.
-        if u32::from(steps) < self.0 >> 16 {
-            self.0 = self.0 & 0xffff | u32::from(steps) << 16;
-        }
+        let rtt = Rtt::steps(rtt).min(Rtt::steps(self.rtt()));
+        let rest = self.0 & (Self::CONFLICT | 0xff);
+        self.0 = rest | u64::from(rtt) << Self::RTT | replies << Self::REPLIES;
     }
 
     fn seen(self) -> Option<Seen> {
@@ -80,12 +81,12 @@ impl Cell {
 /// Takes replies in any order and makes a map of them. A block goes to the site that got the most replies from it; of equals, to
 /// that which got the first. Other sites are kept as [`Conflicts`].
 ///
-/// It takes 64 MiB.
+/// It takes 2 KiB for each /16 in use: 128 MiB if all are.
 pub struct Builder {
     names: Vec<String>,
-    /// A [`Cell`] each. As plain numbers they come zeroed from the system, page by page as they are used.
-    v4: Box<[u32]>,
-    v6: HashMap<u64, u32, foldhash::fast::FixedState>,
+    /// By /16, as a run over few networks needs few of them.
+    v4: Vec<Option<Box<[Cell; CHUNK]>>>,
+    v6: HashMap<u64, Cell, foldhash::fast::FixedState>,
     /// The sites but the first of each block in conflict.
     others: BTreeMap<Block, Vec<Seen>>,
     conflicts: u64,
@@ -108,7 +109,7 @@ impl Builder {
     pub fn new(sites: &Sites) -> Self {
         Self {
             names: sites.names().map(str::to_owned).collect(),
-            v4: vec![0; V4_BLOCKS].into_boxed_slice(),
+            v4: vec![None; V4_BLOCKS / CHUNK],
             v6: HashMap::default(),
             others: BTreeMap::new(),
             conflicts: 0,
@@ -152,53 +153,69 @@ impl Builder {
     /// If there is no such site.
     #[inline]
     pub fn add(&mut self, reply: Reply) {
+        self.add_times(reply, 1);
+    }
+
+    /// Takes a reply as if it came so often.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such site.
+    #[inline]
+    pub fn add_times(&mut self, reply: Reply, times: u64) {
         assert!(reply.site.index() < self.names.len(), "no such site");
-        self.replies += 1;
+        if times == 0 {
+            return;
+        }
+        self.replies += times;
         self.timed |= reply.rtt.is_some();
-        let word = match reply.block {
-            Block::V4(bits) => &mut self.v4[bits as usize],
+        let cell = match reply.block {
+            Block::V4(bits) => {
+                let chunk = &mut self.v4[bits as usize / CHUNK];
+                let chunk = chunk.get_or_insert_with(|| Box::new([Cell::EMPTY; CHUNK]));
+                &mut chunk[bits as usize % CHUNK]
+            }
             Block::V6(bits) => {
                 if self.v6.len() == V6_BLOCKS_MAX && !self.v6.contains_key(&bits) {
-                    self.refused += 1;
+                    self.refused += times;
                     return;
                 }
-                self.v6.entry(bits).or_insert(0)
+                self.v6.entry(bits).or_insert(Cell::EMPTY)
             }
         };
-        let mut cell = Cell(*word);
         match cell.site() {
-            None => cell = Cell::new(reply),
+            None => {
+                self.duplicates += times - 1;
+                *cell = Cell::new(reply, times);
+            }
             Some(site) if site == reply.site => {
-                self.duplicates += 1;
-                cell.again(reply.rtt);
+                self.duplicates += times;
+                cell.again(reply.rtt, times);
             }
             Some(_) => {
-                self.duplicates += 1;
+                self.duplicates += times;
                 if !cell.conflict() {
                     cell.0 |= Cell::CONFLICT;
                     self.conflicts += 1;
-                    *word = cell.0;
                 }
-                self.elsewhere(reply);
-                return;
+                self.elsewhere(reply, times);
             }
         }
-        *word = cell.0;
     }
 
     #[cold]
-    fn elsewhere(&mut self, reply: Reply) {
+    fn elsewhere(&mut self, reply: Reply, times: u64) {
         if self.others.len() == CONFLICTS_MAX && !self.others.contains_key(&reply.block) {
             return;
         }
         let all = self.others.entry(reply.block).or_default();
         if let Some(seen) = all.iter_mut().find(|seen| seen.site == reply.site) {
-            seen.replies = seen.replies.saturating_add(1);
+            seen.replies = seen.replies.saturating_add(times);
             seen.rtt = seen.rtt.into_iter().chain(reply.rtt).min();
         } else {
             all.push(Seen {
                 site: reply.site,
-                replies: 1,
+                replies: times,
                 rtt: reply.rtt,
             });
         }
@@ -235,17 +252,21 @@ impl Builder {
     /// If there is no site.
     pub fn finish(self) -> Result<CatchmentMap, SiteError> {
         let mut map = CatchmentMap::new(Sites::new(self.names)?);
-        for (word, site) in self.v4.iter().zip(&mut map.v4) {
-            // No reply is 0, and as 255 what a map has for it.
-            *site = (*word as u8).wrapping_sub(1);
-        }
         if self.timed {
-            let time = |word: &u32| Cell(*word).seen().and_then(|seen| seen.rtt);
-            map.v4_rtt = self.v4.iter().map(|word| Rtt::steps(time(word))).collect();
+            map.v4_rtt = vec![RTT_UNKNOWN; V4_BLOCKS].into_boxed_slice();
+        }
+        for (i, chunk) in self.v4.iter().enumerate() {
+            let cells = chunk.iter().flat_map(|chunk| chunk.iter().enumerate());
+            for (j, seen) in cells.filter_map(|(j, cell)| Some((j, cell.seen()?))) {
+                map.v4[i * CHUNK + j] = seen.site.0;
+                if let Some(rtt) = map.v4_rtt.get_mut(i * CHUNK + j) {
+                    *rtt = Rtt::steps(seen.rtt);
+                }
+            }
         }
         let mut v6: Vec<(u64, (u8, Option<Rtt>))> = Vec::with_capacity(self.v6.len());
-        for (bits, word) in &self.v6 {
-            if let Some(seen) = Cell(*word).seen() {
+        for (bits, cell) in &self.v6 {
+            if let Some(seen) = cell.seen() {
                 v6.push((*bits, (seen.site.0, seen.rtt)));
             }
         }
@@ -253,11 +274,18 @@ impl Builder {
         v6.sort_unstable_by_key(|(bits, _)| *bits);
         map.v6 = v6.into_iter().collect();
         for (block, others) in self.others {
-            let word = match block {
-                Block::V4(bits) => self.v4[bits as usize],
-                Block::V6(bits) => self.v6.get(&bits).copied().unwrap_or(0),
+            let cell = match block {
+                Block::V4(bits) => {
+                    let chunk = self.v4[bits as usize / CHUNK].as_ref();
+                    chunk.map(|chunk| chunk[bits as usize % CHUNK])
+                }
+                Block::V6(bits) => self.v6.get(&bits).copied(),
             };
-            let mut all: Vec<Seen> = Cell(word).seen().into_iter().chain(others).collect();
+            let mut all: Vec<Seen> = cell
+                .and_then(Cell::seen)
+                .into_iter()
+                .chain(others)
+                .collect();
             Conflicts::order(&mut all);
             map.set_with(block, all[0].site, all[0].rtt);
             map.conflicts.table.insert(block, all);
@@ -328,9 +356,9 @@ mod tests {
             for block in blocks(i) {
                 assert_eq!(at(&map, &block).0, *expect, "{sites}");
                 let seen = map.conflicts().seen(block.parse().unwrap());
-                let total: u32 = seen.unwrap_or_default().iter().map(|s| s.replies).sum();
+                let total: u64 = seen.unwrap_or_default().iter().map(|s| s.replies).sum();
                 let several = sites.contains('B');
-                assert_eq!(total, if several { sites.len() as u32 } else { 0 });
+                assert_eq!(total, if several { sites.len() as u64 } else { 0 });
             }
         }
     }
@@ -355,12 +383,32 @@ mod tests {
 
     #[test]
     fn a_count_that_is_full_stands_still() {
-        let many = vec![("192.0.2.1", "A", None); 1_000];
-        let (map, duplicates) = built(&many);
-        assert_eq!(duplicates, 999);
-        assert_eq!(map.counts(), [1]);
-        let (map, _) = built(&[&many[..], &[("192.0.2.1", "B", None)]].concat());
-        assert_eq!(map.conflicts().iter().next().unwrap().1[0].replies, 127);
+        let mut builder = Builder::new(&Sites::new(["A", "B"]).unwrap());
+        for (site, times) in [
+            (0, 0),
+            (0, u64::from(u32::MAX)),
+            (0, 1),
+            (0, 1 << 40),
+            (1, 1 << 30),
+            (0, 5),
+        ] {
+            let reply = Reply {
+                block: Block::V4(7),
+                site: SiteId(site),
+                rtt: Rtt::from_ms(655.34),
+            };
+            builder.add_times(reply, times);
+        }
+        let map = builder.finish().unwrap();
+        let (_, seen) = map.conflicts().iter().next().unwrap();
+        let seen: Vec<_> = seen.iter().map(|s| (s.site.0, s.replies, s.rtt)).collect();
+        assert_eq!(
+            seen,
+            [
+                (0, (1 << 39) - 1, Some(Rtt::MAX)),
+                (1, 1 << 30, Some(Rtt::MAX))
+            ]
+        );
     }
 
     #[test]

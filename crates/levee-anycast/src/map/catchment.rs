@@ -1,6 +1,7 @@
 //! A map in memory.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use levee_policy::ConfigError;
 use levee_policy::reroute::{SITES_MAX, SiteId, Sites};
@@ -66,6 +67,9 @@ pub enum SiteError {
         /// The first that does not fit.
         name: String,
     },
+    /// Nothing to compare.
+    #[error("no map, expected one at least")]
+    NoMap,
     /// No site at all, or a name that a site cannot have.
     #[error(transparent)]
     Name(#[from] ConfigError),
@@ -73,7 +77,7 @@ pub enum SiteError {
 
 /// Which block reaches which site: one byte for each IPv4 /24 (16 MiB), two more where round-trip times are known, and a sorted
 /// table for IPv6.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct CatchmentMap {
     sites: Sites,
     pub(super) v4: Box<[u8]>,
@@ -81,6 +85,14 @@ pub struct CatchmentMap {
     pub(super) v4_rtt: Box<[u16]>,
     pub(super) v6: BTreeMap<u64, (u8, Option<Rtt>)>,
     pub(super) conflicts: Conflicts,
+}
+
+/// How many blocks each site has: the blocks themselves would fill a screen a thousand times.
+impl fmt::Debug for CatchmentMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        map.entries(self.sites.names().zip(self.counts())).finish()
+    }
 }
 
 impl CatchmentMap {

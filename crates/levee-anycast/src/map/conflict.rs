@@ -16,7 +16,7 @@ pub struct Seen {
     /// The site.
     pub site: SiteId,
     /// Replies from the block that came in there.
-    pub replies: u32,
+    pub replies: u64,
     /// The shortest of their round-trip times.
     pub rtt: Option<Rtt>,
 }

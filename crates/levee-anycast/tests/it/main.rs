@@ -1,6 +1,6 @@
 //! Tests on real measurements, each in its own module.
-<<<<<<< HEAD
-mod playbook;
-=======
+
 mod generated;
->>>>>>> main
+mod playbook;
+mod graph;
+mod graph_targets;

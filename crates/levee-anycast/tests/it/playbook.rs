@@ -1,6 +1,9 @@
 //! The authors' data. It may not be copied here, so where it is not, these tests have nothing to do; the tests beside the code use
 //! small data of the same form.
 
+#[path = "playbook_targets.rs"]
+mod targets;
+
 use std::path::PathBuf;
 
 use levee_anycast::playbook::judge::{Control, Verdict, judge};
@@ -332,4 +335,55 @@ fn the_prepends_of_2022_leave_blocks_stuck() {
         stuck.iter().all(|site| site.stays + site.never < 1.0),
         "{stuck:?}"
     );
+}
+
+/// Runs each file of the corpus that belongs to a target.
+fn replay(target: fn(&[u8]), corpus: &str) {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(corpus);
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        target(&std::fs::read(entry.unwrap().path()).unwrap());
+        files += 1;
+    }
+    assert!(files > 0, "{corpus} is empty");
+}
+
+#[test]
+fn the_corpora_hold() {
+    replay(targets::routing, "anycast_routing");
+    replay(targets::playbook_csv, "anycast_playbook_csv");
+    replay(targets::fsdb, "anycast_fsdb");
+}
+
+/// Seeds with a few bytes changed.
+#[test]
+fn changed_seeds_hold() {
+    use rand_core::{Rng as _, SeedableRng as _};
+    let mut rng = rand_pcg::Pcg64::seed_from_u64(1);
+    let targets: [(fn(&[u8]), &str); 3] = [
+        (targets::routing, "anycast_routing"),
+        (targets::playbook_csv, "anycast_playbook_csv"),
+        (targets::fsdb, "anycast_fsdb"),
+    ];
+    for (target, corpus) in targets {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(corpus);
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let seed = std::fs::read(entry.unwrap().path()).unwrap();
+            for _ in 0..300 {
+                let mut bytes = seed.clone();
+                for _ in 0..1 + rng.next_u32() % 4 {
+                    let at = rng.next_u32() as usize % bytes.len();
+                    match rng.next_u32() % 3 {
+                        0 => bytes[at] = b"\n\t,;[]#:/.0x-\" "[rng.next_u32() as usize % 15],
+                        1 => drop(bytes.remove(at)),
+                        _ => bytes.insert(at, bytes[rng.next_u32() as usize % seed.len().min(bytes.len())]),
+                    }
+                    if bytes.is_empty() {
+                        bytes.push(b'x');
+                    }
+                }
+                target(&bytes);
+            }
+        }
+    }
 }
