@@ -1,6 +1,7 @@
 //! How much traffic a block sends in normal times.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use super::Block;
 
@@ -10,10 +11,20 @@ const CHUNK: usize = 256;
 /// The load of blocks: packets, bytes or queries of a stretch of time, whatever was counted. Only the ratios matter.
 ///
 /// Memory goes with the /16s in use: 2 KiB each, 128 MiB if all are.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct LoadMap {
     v4: Vec<Option<Box<[f64; CHUNK]>>>,
     v6: BTreeMap<u64, f64>,
+}
+
+/// Its extent: the loads themselves would fill many screens.
+impl fmt::Debug for LoadMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("LoadMap");
+        out.field("blocks", &self.len())
+            .field("total", &self.total());
+        out.finish()
+    }
 }
 
 impl LoadMap {
@@ -27,6 +38,9 @@ impl LoadMap {
     pub fn add(&mut self, block: Block, load: f64) -> bool {
         if !(load.is_finite() && load >= 0.0) {
             return false;
+        }
+        if load == 0.0 {
+            return true;
         }
         let cell = match block {
             Block::V4(bits) => {

@@ -7,6 +7,7 @@ mod conflict;
 mod diff;
 mod load;
 mod read;
+mod summary;
 mod write;
 
 /// The version of the map's forms on disk.
@@ -23,5 +24,6 @@ pub use self::{
         At, BadPattern, Form, Importer, LATE, LoadUnit, Problem, ReadError, ReadOptions,
         ReadReport, SitePattern, read, read_load,
     },
+    summary::{DiffSummary, Flip, StuckSummary, Summary, Times, report_text, summary_text},
     write::{About, write_csv, write_parquet},
 };

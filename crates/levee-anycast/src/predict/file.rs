@@ -91,6 +91,7 @@ impl DeploymentFile {
             tier1_filter: raw.filters.tier1.set(seed),
             path_max_transit: raw.filters.path_max_transit,
             path_max_edge: raw.filters.path_max_edge,
+            communities: raw.communities.clone(),
             communities_stripped: raw.filters.communities_stripped.set(seed),
         };
         let menu = Menu {

@@ -13,11 +13,13 @@ mod loads;
 use std::num::NonZeroUsize;
 
 use levee_policy::ConfigError;
+use levee_policy::reroute::candidates::control_of;
 use levee_policy::reroute::{Asn, Classes, Play, Playbook, Routing, SiteId};
 
 pub use self::file::{BlocksSource, DeploymentFile, FileSite, GraphSource};
 pub use self::loads::{Loads, LoadsError};
 use crate::blocks::Blocks;
+use crate::map::CatchmentMap;
 use crate::simulate::{Catchments, Internet, RoutingError, Tie};
 
 /// How a prediction is made.
@@ -60,6 +62,22 @@ pub struct Certainty {
     pub possible: Vec<u64>,
     /// Whether the order was looked at; otherwise `on_order` is 0 and part of `on_tie`.
     pub ordered: bool,
+}
+
+impl Prediction {
+    /// The site of an AS in a play; `None` where it has no route, no blocks and no load, or the graph lacks it.
+    #[must_use]
+    pub fn site(&self, play: usize, asn: Asn) -> Option<SiteId> {
+        let found = self.members.binary_search_by_key(&asn, |(asn, _)| *asn);
+        let class = self.members.get(found.ok()?)?.1;
+        self.playbook.classes()?.site(play, class as usize)
+    }
+
+    /// The catchment map of a play, as a measurement gives it; `None` as [`Blocks::map`].
+    #[must_use]
+    pub fn map(&self, play: usize, blocks: &Blocks) -> Option<CatchmentMap> {
+        blocks.map(self.playbook.sites(), |asn| self.site(play, asn))
+    }
 }
 
 impl Certainty {
@@ -132,6 +150,7 @@ pub fn predict(
         sites.push(column.sites);
         certainty.push(column.certainty);
     }
+    mark_ineffective(internet, &mut plays, &sites);
     let (classes, members) = classes::classes(&world.ases, &sites, loads.is_some());
     let playbook = Playbook::new(internet.sites().clone(), plays, Some(classes))
         .map_err(PredictError::Playbook)?;
@@ -141,6 +160,18 @@ pub fn predict(
         members,
         outside: world.outside,
     })
+}
+
+/// Marks each poison that reaches no other sites than its control, the prepend of the same length.
+fn mark_ineffective(internet: &Internet<'_>, plays: &mut [Play], sites: &[Vec<u8>]) {
+    for play in 0..plays.len() {
+        let Some(control) = control_of(&plays[play].routing, internet.sites()) else {
+            continue;
+        };
+        let same = |other: &Play| other.routing.announcements == control.announcements;
+        let control = plays.iter().position(same);
+        plays[play].ineffective = control.is_some_and(|control| sites[control] == sites[play]);
+    }
 }
 
 /// An AS that counts: it is in the graph, and has blocks or load.

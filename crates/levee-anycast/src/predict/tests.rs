@@ -194,3 +194,58 @@ fn loads_are_read_line_by_line() {
     let (loads, nobodys) = Loads::of_blocks(of, &blocks);
     assert_eq!((loads.of(Asn(5)), nobodys), (3.0, 4.0));
 }
+
+#[test]
+fn a_poison_that_does_no_more_than_its_control_is_marked() {
+    let (graph, deployment) = (graph(), sites());
+    let internet = Internet::new(&graph, &deployment, &Policies::plain()).unwrap();
+    let with = |name: &str, prepend: u8, poison: &[u32]| {
+        let mut routing = Routing::baseline(2);
+        routing.name = name.to_owned();
+        routing.announcements.as_mut().unwrap()[0].everyone = Some(Path {
+            prepend,
+            poison: poison.iter().copied().map(Asn).collect(),
+            communities: Vec::new(),
+        });
+        routing
+    };
+    // AS 10 buys of AS 1 only, and loses its route; AS 30 is gone to BOS by the length alone.
+    let routings = [
+        Routing::baseline(2),
+        with("2xAMS", 2, &[]),
+        with("poison 30", 0, &[30]),
+        with("poison 10", 0, &[10]),
+    ];
+    let prediction = predict(&internet, &routings, &blocks(), None, &options(0)).unwrap();
+    let marked = prediction
+        .playbook
+        .plays()
+        .iter()
+        .map(|play| play.ineffective);
+    assert_eq!(marked.collect::<Vec<_>>(), [false, false, true, false]);
+    assert_eq!(prediction.playbook.plays()[3].unknown, 7 + 10);
+    assert_eq!(prediction.site(3, Asn(10)), None);
+    assert_eq!(prediction.site(2, Asn(10)), Some(SiteId(0)));
+    assert_eq!(prediction.site(2, Asn(99)), None);
+}
+
+#[test]
+fn a_play_gives_the_map_that_would_be_measured() {
+    let (graph, deployment) = (graph(), sites());
+    let internet = Internet::new(&graph, &deployment, &Policies::plain()).unwrap();
+    let blocks = Blocks::laid_out(blocks().counts().iter().copied());
+    let prediction = predict(&internet, &routings(), &blocks, None, &options(0)).unwrap();
+    for play in 0..3 {
+        let map = prediction.map(play, &blocks).unwrap();
+        let mut counts = [0_u64; 2];
+        for (block, site) in map.iter() {
+            counts[site.index()] += 1;
+            assert_eq!(
+                prediction.site(play, blocks.origin(block).unwrap()),
+                Some(site)
+            );
+        }
+        assert_eq!(prediction.playbook.plays()[play].blocks, counts);
+    }
+    assert!(prediction.map(0, &self::blocks()).is_none());
+}

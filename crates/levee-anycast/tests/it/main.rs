@@ -2,3 +2,5 @@
 
 mod generated;
 mod playbook;
+mod graph;
+mod graph_targets;

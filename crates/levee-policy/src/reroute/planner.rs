@@ -50,7 +50,7 @@ use core::cmp::Ordering;
 use serde::{Deserialize, Serialize};
 
 use self::flows::Forecaster;
-pub use self::reason::Lost;
+pub use self::reason::{Amount, Lost};
 use super::{Playbook, Range, SiteId};
 use crate::{
     ConfigError,

@@ -1,19 +1,4 @@
-//! Names of routing configurations, read and written.
-//!
-//! ```text
-//! name    = "baseline" | part *("," part)
-//! part    = what ["@" neighbour] "x" site
-//! what    = ["+"] n         the site prepends n, 1 or more
-//!         | "-" n           all other sites that announce prepend n; without a neighbour
-//!         | "0"             withdrawn
-//!         | "plain"         announced as it is; only with a neighbour
-//!         | "poison-" asn *("-" asn)
-//!         | community       such as 20473:6001
-//! ```
-//!
-//! Parts of one site add up. With a neighbour, a part holds for that neighbour alone, who then gets what its own parts say and
-//! nothing of the rest: `0xLHR,plain@174xLHR` announces at LHR to AS174 only. `1xAMS`, `-2xIAD` and `0xLHR` are as the authors of
-//! the paper write them in their data.
+//! Names of routing configurations, read and written: see [`Routing::parse`].
 
 use alloc::{
     collections::BTreeMap,
@@ -70,7 +55,22 @@ enum What {
 }
 
 impl Routing {
-    /// The routing configuration of this name, as [the grammar](self) says; it keeps the name as it is given.
+    /// The routing configuration of this name; it keeps the name as it is given.
+    ///
+    /// ```text
+    /// name    = "baseline" | part *("," part)
+    /// part    = what ["@" neighbour] "x" site
+    /// what    = ["+"] n         the site prepends n, 1 or more
+    ///         | "-" n           all other sites that announce prepend n; without a neighbour
+    ///         | "0"             withdrawn
+    ///         | "plain"         announced as it is; only with a neighbour
+    ///         | "poison-" asn *("-" asn)
+    ///         | community       such as 20473:6001
+    /// ```
+    ///
+    /// Parts of one site add up. With a neighbour, a part holds for that neighbour alone, who then gets what its own parts say and
+    /// nothing of the rest: `0xLHR,plain@174xLHR` announces at LHR to AS174 only. `1xAMS`, `-2xIAD` and `0xLHR` are as the authors of
+    /// the paper write them in their data.
     ///
     /// # Errors
     ///
