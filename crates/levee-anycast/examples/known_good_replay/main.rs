@@ -20,7 +20,9 @@ const TROUBLES: [(&str, Trouble); 7] = [
 ];
 
 fn main() {
-    let mut arguments = env::args().skip(1).map(|argument| argument.parse().expect("a number"));
+    let mut arguments = env::args()
+        .skip(1)
+        .map(|argument| argument.parse().expect("a number"));
     let histories: u64 = arguments.next().unwrap_or(8);
     let intervals: i64 = arguments.next().unwrap_or(20) as i64;
     for now_interval_s in [600, 60] {
@@ -31,10 +33,13 @@ fn main() {
             per_minute: 2_500.0,
         };
         println!("\n{} s judged at once\n", size.now_interval_s);
-        println!("| trouble | loss | heavy hitters: error 50% / 95% | interval holds | Atlas: error | holds | both: error | holds | no upper bound |");
+        println!(
+            "| trouble | loss | heavy hitters: error 50% / 95% | interval holds | Atlas: error | holds | both: error | holds | no upper bound |"
+        );
         println!("|---|---|---|---|---|---|---|---|---|");
         for (name, trouble) in TROUBLES {
-            let mut scores = vec![[Score::default(), Score::default(), Score::default()]; LOSSES.len()];
+            let mut scores =
+                vec![[Score::default(), Score::default(), Score::default()]; LOSSES.len()];
             for seed in 0..histories {
                 let mut world = World::new(size, seed);
                 let hitters = world.learn(trouble);
@@ -49,7 +54,9 @@ fn main() {
             }
             for (loss, scores) in LOSSES.iter().zip(&scores) {
                 let error = |score: &Score| match (score.quantile(0.5), score.quantile(0.95)) {
-                    (Some(half), Some(most)) => format!("{:.1}% / {:.1}%", half * 100.0, most * 100.0),
+                    (Some(half), Some(most)) => {
+                        format!("{:.1}% / {:.1}%", half * 100.0, most * 100.0)
+                    }
                     _ => "only a bound".to_owned(),
                 };
                 let [heavy, atlas, both] = scores;

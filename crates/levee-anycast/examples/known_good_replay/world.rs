@@ -154,13 +154,19 @@ impl World {
                 let count = self.count(i, time_s, interval_s, 1.0);
                 if !missing && count > 0 {
                     let source = &self.sources[i];
-                    writeln!(out, "{time_s},{},{},{count}", source.name, SITES[source.site]).unwrap();
+                    writeln!(
+                        out,
+                        "{time_s},{},{},{count}",
+                        source.name, SITES[source.site]
+                    )
+                    .unwrap();
                 }
             }
             for i in 0..FLEETING {
                 // There for a day in five.
                 if !missing && (day as usize + i).is_multiple_of(5) {
-                    let count = self.poisson(self.size.per_minute / 60.0 / 100.0 * interval_s as f64);
+                    let count =
+                        self.poisson(self.size.per_minute / 60.0 / 100.0 * interval_s as f64);
                     writeln!(out, "{time_s},203.{i}.0.9,AMS,{count}").unwrap();
                 }
             }
@@ -229,14 +235,23 @@ impl World {
             let mut time_s = from_s - options.lately_s + (self.uniform() * 240.0) as i64;
             while time_s < to_s {
                 let before = time_s < from_s;
-                let (site, arrives) = if before { (home, answered) } else { (site, answered * own) };
+                let (site, arrives) = if before {
+                    (home, answered)
+                } else {
+                    (site, answered * own)
+                };
                 let outcome = if self.uniform() < arrives {
                     Outcome::Site(SiteId(site as u8))
                 } else {
                     Outcome::Lost
                 };
                 if before || !gone {
-                    out.add(AtlasResult { probe, time_s, outcome }).unwrap();
+                    out.add(AtlasResult {
+                        probe,
+                        time_s,
+                        outcome,
+                    })
+                    .unwrap();
                 }
                 time_s += 240;
             }
@@ -256,9 +271,21 @@ impl World {
     }
 
     /// Estimates by heavy hitters, by Atlas, and by both.
-    pub(crate) fn estimates(&mut self, hitters: &HeavyHitters, hours: i64, loss: f64, trouble: Trouble) -> [Estimate; 3] {
+    pub(crate) fn estimates(
+        &mut self,
+        hitters: &HeavyHitters,
+        hours: i64,
+        loss: f64,
+        trouble: Trouble,
+    ) -> [Estimate; 3] {
         let file = self.now(hours, loss, trouble);
-        let now = Now::read(file.as_bytes(), self.size.now_interval_s, hitters.sites(), &hitters.names()).unwrap();
+        let now = Now::read(
+            file.as_bytes(),
+            self.size.now_interval_s,
+            hitters.sites(),
+            &hitters.names(),
+        )
+        .unwrap();
         let heavy = hitters.judge(&now);
         let atlas = self.probes(hours, loss, trouble).judge(&now.sites);
         let estimator = Estimator::default();
@@ -298,7 +325,8 @@ impl Score {
             let offered = site.offered.unwrap();
             self.sites += 1;
             // Counts are whole, so the observed load is rounded.
-            self.held += usize::from(offered.low <= truth * 1.000_001 && truth <= offered.high * 1.000_001);
+            self.held +=
+                usize::from(offered.low <= truth * 1.000_001 && truth <= offered.high * 1.000_001);
             self.open += usize::from(offered.high.is_infinite());
         }
         if estimate.offered.high.is_finite() {

@@ -140,7 +140,10 @@ impl AtlasJudged {
     pub fn remarks(&self) -> Vec<String> {
         let mut out = Vec::new();
         if self.off_line > 0 {
-            out.push(format!("{} Atlas probes are off-line and not counted as lost", self.off_line));
+            out.push(format!(
+                "{} Atlas probes are off-line and not counted as lost",
+                self.off_line
+            ));
         }
         if self.only_answers {
             out.push("the Atlas results hold no failures, only answers: a probe that is off-line looks like loss".to_owned());
@@ -222,11 +225,24 @@ impl Probes {
     /// What they say, for these sites.
     #[must_use]
     pub fn judge(&self, sites: &Sites) -> AtlasJudged {
-        let sum = |of: fn(&Probe) -> u32| self.probes.values().map(|probe| f64::from(of(probe))).sum::<f64>();
+        let sum = |of: fn(&Probe) -> u32| {
+            self.probes
+                .values()
+                .map(|probe| f64::from(of(probe)))
+                .sum::<f64>()
+        };
         let (answered, lost) = (sum(|probe| probe.answered), sum(|probe| probe.lost));
-        let lost_now = self.probes.values().flat_map(|probe| probe.now.values()).any(|outcome| *outcome == Outcome::Lost);
+        let lost_now = self
+            .probes
+            .values()
+            .flat_map(|probe| probe.now.values())
+            .any(|outcome| *outcome == Outcome::Lost);
         let mut judging = Judging {
-            average: if answered > 0.0 { answered / (answered + lost) } else { 0.0 },
+            average: if answered > 0.0 {
+                answered / (answered + lost)
+            } else {
+                0.0
+            },
             scheduled: (self.to_s - self.from_s) as f64 / self.options.schedule_s.max(1) as f64,
             homes: vec![Home::default(); sites.len()],
             results: 0.0,
@@ -271,8 +287,12 @@ struct Judging {
 impl Judging {
     fn probe(&mut self, probe: &Probe) {
         let before = f64::from(probe.answered + probe.lost);
-        let share = (f64::from(probe.answered) + PRIOR_RESULTS * self.average) / (before + PRIOR_RESULTS);
-        let Some((_, home)) = probe.home.filter(|(_, home)| share >= ANSWERED_MIN && home.index() < self.homes.len()) else {
+        let share =
+            (f64::from(probe.answered) + PRIOR_RESULTS * self.average) / (before + PRIOR_RESULTS);
+        let Some((_, home)) = probe
+            .home
+            .filter(|(_, home)| share >= ANSWERED_MIN && home.index() < self.homes.len())
+        else {
             self.out.unexpected += 1;
             return;
         };
@@ -292,7 +312,8 @@ impl Judging {
         if self.out.only_answers {
             lost = (self.scheduled - answered).max(0.0);
         }
-        let reaches_nothing = answered == 0.0 && probe.control_answered == 0 && probe.control_lost > 0;
+        let reaches_nothing =
+            answered == 0.0 && probe.control_answered == 0 && probe.control_lost > 0;
         if answered + lost == 0.0 || reaches_nothing {
             self.out.off_line += 1;
             return;
@@ -324,8 +345,14 @@ impl Judging {
         for (b, site) in self.out.by_site.iter_mut().enumerate() {
             let (mut observed, mut expected, mut variance) = (0.0, 0.0, 0.0);
             for (a, (home, shares)) in self.homes.iter().zip(&spread).enumerate() {
-                for (&(to, share), &answers) in shares.iter().zip(home.answered.values().chain([&0.0])) {
-                    let moved = if a == b { to.index() != b } else { to.index() == b };
+                for (&(to, share), &answers) in
+                    shares.iter().zip(home.answered.values().chain([&0.0]))
+                {
+                    let moved = if a == b {
+                        to.index() != b
+                    } else {
+                        to.index() == b
+                    };
                     if moved && answers > 0.0 {
                         // The split between sites is no surer than the answers it is made of.
                         variance += (share * home.expected).powi(2) / answers;

@@ -95,17 +95,25 @@ fn one(
     let mut remarks = heavy.map(super::JudgedSite::remarks).unwrap_or_default();
     if let Some(atlas) = atlas {
         if atlas.moved_in > 0 {
-            remarks.push(format!("{} Atlas probes moved here from other sites", atlas.moved_in));
+            remarks.push(format!(
+                "{} Atlas probes moved here from other sites",
+                atlas.moved_in
+            ));
         }
         if atlas.moved_out > 0 {
-            remarks.push(format!("{} Atlas probes moved from here to other sites", atlas.moved_out));
+            remarks.push(format!(
+                "{} Atlas probes moved from here to other sites",
+                atlas.moved_out
+            ));
         }
     }
     let of_atlas = atlas.and_then(|atlas| atlas.known_good);
     let of_heavy = heavy.and_then(|heavy| heavy.known_good);
     let suspect = heavy.is_some_and(super::JudgedSite::is_suspect);
     let alone = |known_good: &KnownGood| estimator.alpha(&[*known_good]);
-    let atlas_usable = of_atlas.as_ref().is_some_and(|known_good| alone(known_good).is_some());
+    let atlas_usable = of_atlas
+        .as_ref()
+        .is_some_and(|known_good| alone(known_good).is_some());
     let left = suspect && atlas_usable;
     let used: Vec<(Origin, KnownGood)> = [
         (Origin::Atlas, of_atlas),
@@ -119,7 +127,11 @@ fn one(
     let offered = observed.map(|observed| {
         let offered = estimator.offered(observed, alpha.as_ref());
         Range {
-            high: if suspect && !left { f64::INFINITY } else { offered.high },
+            high: if suspect && !left {
+                f64::INFINITY
+            } else {
+                offered.high
+            },
             ..offered
         }
     });
@@ -129,8 +141,11 @@ fn one(
         .map(|(i, (origin, known_good))| Evidence {
             origin: *origin,
             known_good: *known_good,
-            used: alpha.as_ref().map_or(Use::Unusable, |alpha| alpha.sources[i]),
-            offered: observed.map(|observed| estimator.offered(observed, alone(known_good).as_ref())),
+            used: alpha
+                .as_ref()
+                .map_or(Use::Unusable, |alpha| alpha.sources[i]),
+            offered: observed
+                .map(|observed| estimator.offered(observed, alone(known_good).as_ref())),
         })
         .collect();
     if let Some(known_good) = of_heavy.filter(|_| left) {
@@ -138,7 +153,8 @@ fn one(
             origin: Origin::HeavyHitters,
             known_good,
             used: Use::LeftOut,
-            offered: observed.map(|observed| estimator.offered(observed, alone(&known_good).as_ref())),
+            offered: observed
+                .map(|observed| estimator.offered(observed, alone(&known_good).as_ref())),
         });
     }
     remarks.extend(about(observed, alpha.as_ref(), sources.len()));
@@ -158,7 +174,10 @@ fn about(observed: Option<f64>, alpha: Option<&Alpha>, sources: usize) -> Vec<St
         out.push("the site does not report: nothing is known of its load".to_owned());
     }
     match alpha {
-        None => out.push("no known-good traffic is expected here: the offered load is at least what arrives".to_owned()),
+        None => out.push(
+            "no known-good traffic is expected here: the offered load is at least what arrives"
+                .to_owned(),
+        ),
         Some(alpha) => {
             if alpha.is_excess() {
                 out.push("more known-good traffic arrives than can be: the forecast is wrong, or some is faked".to_owned());

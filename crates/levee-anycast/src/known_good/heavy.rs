@@ -137,7 +137,10 @@ impl HeavyHitters {
     /// The names of the heavy hitters.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
-        self.members.iter().map(|member| member.name.as_str()).collect()
+        self.members
+            .iter()
+            .map(|member| member.name.as_str())
+            .collect()
     }
 
     /// The sites of the history.
@@ -221,7 +224,11 @@ impl HeavyHitters {
         let hourly = history.hourly(|slot| by_slot[slot]);
         // The last hour may have only begun.
         let whole_hours = (history.end_s().div_euclid(HOUR_S) - history.first_hour()) as usize;
-        let hourly = if whole_hours > 0 { &hourly[..whole_hours] } else { &hourly[..] };
+        let hourly = if whole_hours > 0 {
+            &hourly[..whole_hours]
+        } else {
+            &hourly[..]
+        };
         let Some(last) = hourly.iter().rposition(Option::is_some) else {
             return Ok(None);
         };
@@ -246,12 +253,20 @@ fn shares(history: &History, source: &SourceHistory) -> Vec<(u8, f64)> {
         let sums: Vec<(u8, f64)> = source
             .counts
             .iter()
-            .map(|(site, counts)| (*site, counts[from..].iter().map(|count| f64::from(*count)).sum()))
+            .map(|(site, counts)| {
+                (
+                    *site,
+                    counts[from..].iter().map(|count| f64::from(*count)).sum(),
+                )
+            })
             .filter(|(_, sum)| *sum > 0.0)
             .collect();
         let whole: f64 = sums.iter().map(|(_, sum)| sum).sum();
         if whole > 0.0 {
-            return sums.into_iter().map(|(site, sum)| (site, sum / whole)).collect();
+            return sums
+                .into_iter()
+                .map(|(site, sum)| (site, sum / whole))
+                .collect();
         }
     }
     Vec::new()
@@ -270,10 +285,18 @@ fn within_hour(history: &History, by_slot: &[Option<f64>]) -> f64 {
         let Some(known) = known else { continue };
         let mean = known.iter().sum::<f64>() / per_hour as f64;
         if mean > 0.0 {
-            let variance = known.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / (per_hour as f64 - 1.0);
+            let variance = known
+                .iter()
+                .map(|count| (count - mean).powi(2))
+                .sum::<f64>()
+                / (per_hour as f64 - 1.0);
             squares += variance / (mean * mean) - 1.0 / mean;
             hours += 1.0;
         }
     }
-    if hours > 0.0 { (squares / hours).max(0.0).sqrt() } else { 0.0 }
+    if hours > 0.0 {
+        (squares / hours).max(0.0).sqrt()
+    } else {
+        0.0
+    }
 }

@@ -74,7 +74,9 @@ pub enum HistoryError {
     #[error("no rows: expected lines of time,source,site,count")]
     Empty,
     /// No rows before the end that was asked for.
-    #[error("no rows before {until_s} (seconds of Unix): all are from {first_s} on; the history must end before what is judged")]
+    #[error(
+        "no rows before {until_s} (seconds of Unix): all are from {first_s} on; the history must end before what is judged"
+    )]
     Late {
         /// The end that was asked for.
         until_s: i64,
@@ -82,7 +84,9 @@ pub enum HistoryError {
         first_s: i64,
     },
     /// Too much for one moment.
-    #[error("more than {most} intervals: give only those that are to be judged together, such as the last one or two")]
+    #[error(
+        "more than {most} intervals: give only those that are to be judged together, such as the last one or two"
+    )]
     Long {
         /// The most.
         most: usize,
@@ -216,7 +220,10 @@ impl History {
         history
             .sources
             .retain(|source| !many.next().is_some_and(|many| *many) && !source.counts.is_empty());
-        history.sources.iter_mut().for_each(SourceHistory::find_main);
+        history
+            .sources
+            .iter_mut()
+            .for_each(SourceHistory::find_main);
         history.notes.at_many_sites = filling.many.iter().filter(|many| **many).count() as u64;
         Ok(history)
     }
@@ -359,8 +366,8 @@ impl Survey {
             .div_euclid(interval_s)
             .max(last_slot + 1 - SLOTS_MAX as i64);
         let slots = (last_slot - first_slot + 1) as usize;
-        let sites = Sites::new(self.sites.keys().map(|name| &**name))
-            .map_err(|_| HistoryError::Sites)?;
+        let sites =
+            Sites::new(self.sites.keys().map(|name| &**name)).map_err(|_| HistoryError::Sites)?;
         Ok(History {
             interval_s,
             start_s: first_slot * interval_s,

@@ -61,11 +61,23 @@ impl JudgedSite {
             }
         };
         say(self.moved_in, "moved here from other sites and count here");
-        say(self.moved_out, "moved from here to other sites and are not counted as lost");
-        say(self.faked, "send far more than the others under the same loss, and were left out as faked");
-        say(self.astray, "are seen here and where they always were: what came here was left out as faked");
+        say(
+            self.moved_out,
+            "moved from here to other sites and are not counted as lost",
+        );
+        say(
+            self.faked,
+            "send far more than the others under the same loss, and were left out as faked",
+        );
+        say(
+            self.astray,
+            "are seen here and where they always were: what came here was left out as faked",
+        );
         if self.sources > 0 && self.silent == self.sources {
-            out.push(format!("all {} heavy hitters are silent: only a lower bound can be given", self.sources));
+            out.push(format!(
+                "all {} heavy hitters are silent: only a lower bound can be given",
+                self.sources
+            ));
         }
         if self.is_suspect() {
             out.push(format!(
@@ -109,7 +121,11 @@ impl Cell {
         if mean <= 0.0 {
             return if count > 0.0 { 1.0 } else { 0.5 };
         }
-        let below = if count > 0.0 { gamma_ur(count, mean) } else { 0.0 };
+        let below = if count > 0.0 {
+            gamma_ur(count, mean)
+        } else {
+            0.0
+        };
         f64::midpoint(below, gamma_ur(count + 1.0, mean))
     }
 
@@ -159,7 +175,10 @@ impl Table {
         };
         for site in now.sites.ids() {
             let cells = &mut table.cells[site.index()];
-            for (cell, (member, counts)) in cells.iter_mut().zip(hitters.members.iter().zip(&now.counts)) {
+            for (cell, (member, counts)) in cells
+                .iter_mut()
+                .zip(hitters.members.iter().zip(&now.counts))
+            {
                 cell.variation = member.profile.variation;
                 cell.observed = counts.get(&site.0).copied().unwrap_or(0.0);
             }
@@ -183,7 +202,8 @@ impl Table {
             let within = hitters.by_site.get(site.index()).and_then(Option::as_ref);
             let within = within.map_or(0.0, |site| site.within_hour);
             let forecast = if events > 0.0 { errors / events } else { 0.0 };
-            table.deviations[site.index()] = Some((forecast.powi(2) + within.powi(2) / reported.len() as f64).sqrt());
+            table.deviations[site.index()] =
+                Some((forecast.powi(2) + within.powi(2) / reported.len() as f64).sqrt());
         }
         table
     }
@@ -194,7 +214,9 @@ impl Table {
         for source in 0..self.cells.first().map_or(0, Vec::len) {
             let whole: f64 = self.cells.iter().map(|cells| cells[source].expected).sum();
             let home = (0..self.cells.len()).max_by(|a, b| {
-                self.cells[*a][source].expected.total_cmp(&self.cells[*b][source].expected)
+                self.cells[*a][source]
+                    .expected
+                    .total_cmp(&self.cells[*b][source].expected)
             });
             let Some(home) = home else { continue };
             let strange = |site: &usize| {
@@ -203,9 +225,11 @@ impl Table {
                     && cell.expected < HOME_SHARE_MIN * whole
                     && cell.observed >= MOVED_EVENTS_MIN.max(3.0 * cell.expected)
             };
-            let new = (0..self.cells.len())
-                .filter(strange)
-                .max_by(|a, b| self.cells[*a][source].observed.total_cmp(&self.cells[*b][source].observed));
+            let new = (0..self.cells.len()).filter(strange).max_by(|a, b| {
+                self.cells[*a][source]
+                    .observed
+                    .total_cmp(&self.cells[*b][source].observed)
+            });
             let Some(new) = new else { continue };
             let at_home = self.cells[home][source];
             // Who moved is lost there as all others are. Where nobody was before, that is not known.
@@ -216,7 +240,8 @@ impl Table {
             let known_there = self.cells[new].iter().any(|cell| cell.expected > 0.0);
             let plausible = !known_there || there.deviate(alphas[new]) <= FAKED_Z;
             let silent = at_home.middle_p(alphas[home]) < SILENCE_MAX
-                || alphas[home] * at_home.expected < MOVED_EVENTS_MIN && at_home.observed < MOVED_EVENTS_MIN;
+                || alphas[home] * at_home.expected < MOVED_EVENTS_MIN
+                    && at_home.observed < MOVED_EVENTS_MIN;
             if silent && plausible {
                 self.cells[new][source].expected += at_home.expected;
                 self.cells[home][source] = Cell::default();
@@ -273,7 +298,12 @@ impl Table {
 /// ratios is 0.
 fn robust_alpha(cells: &[Cell]) -> f64 {
     let cells: Vec<&Cell> = cells.iter().filter(|cell| cell.expected > 0.0).collect();
-    let balance = |alpha: f64| cells.iter().map(|cell| cell.middle_p(alpha) - 0.5).sum::<f64>();
+    let balance = |alpha: f64| {
+        cells
+            .iter()
+            .map(|cell| cell.middle_p(alpha) - 0.5)
+            .sum::<f64>()
+    };
     let mut low = 0.0;
     let mut high = cells
         .iter()
@@ -302,7 +332,10 @@ fn without_faked(cells: &[Cell]) -> (Vec<Cell>, Vec<Cell>) {
             return (honest, faked);
         }
         let alpha = robust_alpha(&honest);
-        let mut off: Vec<f64> = honest.iter().map(|cell| cell.deviate(alpha).abs()).collect();
+        let mut off: Vec<f64> = honest
+            .iter()
+            .map(|cell| cell.deviate(alpha).abs())
+            .collect();
         let scale = super::profile::median(&mut off).map_or(1.0, |mad| (MAD_TO_SD * mad).max(1.0));
         let (keep, out): (Vec<Cell>, Vec<Cell>) = honest
             .iter()
@@ -317,10 +350,15 @@ fn without_faked(cells: &[Cell]) -> (Vec<Cell>, Vec<Cell>) {
 
 /// The relative variance of a sum of counts (observed, expected) that is due to sources losing unlike shares, beyond `dispersion`
 /// times what counting gives.
-pub(super) fn between_sources(cells: impl Iterator<Item = (f64, f64)> + Clone, dispersion: f64) -> f64 {
+pub(super) fn between_sources(
+    cells: impl Iterator<Item = (f64, f64)> + Clone,
+    dispersion: f64,
+) -> f64 {
     let (observed, expected, n) = cells
         .clone()
-        .fold((0.0, 0.0, 0.0), |(o, e, n), (observed, expected)| (o + observed, e + expected, n + 1.0));
+        .fold((0.0, 0.0, 0.0), |(o, e, n), (observed, expected)| {
+            (o + observed, e + expected, n + 1.0)
+        });
     if n < 2.0 || observed <= 0.0 || expected <= 0.0 {
         return 0.0;
     }

@@ -24,9 +24,9 @@ mod history;
 mod judge;
 mod now;
 mod profile;
+mod rows;
 pub mod season;
 pub mod select;
-mod rows;
 mod sketch;
 mod time;
 

@@ -49,7 +49,11 @@ impl Now {
             interval_s: interval_s.max(1),
             names: sites.names().map(ToOwned::to_owned).collect(),
             sites: sites.names().map(|_| Site::default()).collect(),
-            numbers: sources.iter().zip(0..).map(|(name, i)| (*name, i)).collect(),
+            numbers: sources
+                .iter()
+                .zip(0..)
+                .map(|(name, i)| (*name, i))
+                .collect(),
             counts: vec![BTreeMap::new(); sources.len()],
             repeated: 0,
             slots: BTreeSet::new(),
@@ -68,12 +72,25 @@ impl Now {
         Ok(Self {
             interval_s: reading.interval_s,
             sites: Sites::new(reading.names).map_err(|_| HistoryError::Sites)?,
-            totals: reading.sites.iter().map(|site| site.whole.unwrap_or(site.sum)).collect(),
-            reported: reading.sites.into_iter().map(|site| site.slots.into_iter().collect()).collect(),
+            totals: reading
+                .sites
+                .iter()
+                .map(|site| site.whole.unwrap_or(site.sum))
+                .collect(),
+            reported: reading
+                .sites
+                .into_iter()
+                .map(|site| site.slots.into_iter().collect())
+                .collect(),
             counts: reading
                 .counts
                 .into_iter()
-                .map(|by_site| by_site.into_iter().map(|(site, (count, ..))| (site, count)).collect())
+                .map(|by_site| {
+                    by_site
+                        .into_iter()
+                        .map(|(site, (count, ..))| (site, count))
+                        .collect()
+                })
                 .collect(),
             repeated: reading.repeated,
             cut_off: end.cut_off,
@@ -162,15 +179,24 @@ impl Reading<'_> {
             site.sum += count;
             return;
         };
-        #[expect(clippy::cast_possible_truncation, reason = "there are at most SITES_MAX")]
-        let held = self.counts[source].entry(number as u8).or_insert((0.0, i64::MIN, 0));
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "there are at most SITES_MAX"
+        )]
+        let held = self.counts[source]
+            .entry(number as u8)
+            .or_insert((0.0, i64::MIN, 0));
         let more = if held.1 == row.time_s {
             self.repeated += 1;
             f64::from(row.count.saturating_sub(held.2))
         } else {
             count
         };
-        *held = (held.0 + more, row.time_s, row.count.max(if held.1 == row.time_s { held.2 } else { 0 }));
+        *held = (
+            held.0 + more,
+            row.time_s,
+            row.count.max(if held.1 == row.time_s { held.2 } else { 0 }),
+        );
         site.sum += more;
     }
 }

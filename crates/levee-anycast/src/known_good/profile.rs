@@ -111,9 +111,7 @@ impl History {
             }
         }
         sums.into_iter()
-            .map(|(sum, known_s)| {
-                (known_s * 2 >= HOUR_S).then_some(sum / known_s as f64)
-            })
+            .map(|(sum, known_s)| (known_s * 2 >= HOUR_S).then_some(sum / known_s as f64))
             .collect()
     }
 
@@ -130,7 +128,15 @@ mod tests {
     #[test]
     fn a_profile_follows_the_week_and_says_what_is_left() {
         // Two levels a day, weekends off, counts that only repeat: nothing is left but what counting would give.
-        let rate = |hour: i64| if hour % 168 >= 120 { 1.0 } else if hour % 24 < 12 { 4.0 } else { 2.0 };
+        let rate = |hour: i64| {
+            if hour % 168 >= 120 {
+                1.0
+            } else if hour % 24 < 12 {
+                4.0
+            } else {
+                2.0
+            }
+        };
         let hours: Vec<Option<f64>> = (1000..1000 + 3 * 168)
             .map(|hour| (hour % 50 != 0).then(|| rate(hour)))
             .collect();
@@ -144,7 +150,12 @@ mod tests {
         assert_eq!((day.rate(0), day.rate(12)), (4.0, 2.0));
         assert!(day.variation > 0.2);
         // Of a few hours, the level.
-        assert_eq!(Profile::of(0, &[Some(1.0), None, Some(5.0)]).unwrap().rate(7), 3.0);
+        assert_eq!(
+            Profile::of(0, &[Some(1.0), None, Some(5.0)])
+                .unwrap()
+                .rate(7),
+            3.0
+        );
         assert!(Profile::of(0, &[None, Some(0.0)]).is_none());
         assert!(Profile::of(0, &[]).is_none());
     }
@@ -152,9 +163,15 @@ mod tests {
     #[test]
     fn variation_is_what_counting_does_not_explain() {
         // Alternating by 10% around 1 a second, by day pairs so that the bins' medians are in the middle.
-        let hours: Vec<Option<f64>> = (0..14 * 24).map(|hour| Some(if hour / 24 % 2 == 0 { 0.9 } else { 1.1 })).collect();
+        let hours: Vec<Option<f64>> = (0..14 * 24)
+            .map(|hour| Some(if hour / 24 % 2 == 0 { 0.9 } else { 1.1 }))
+            .collect();
         let profile = Profile::of(0, &hours[..10 * 24]).unwrap();
         let expect = (0.01f64 * 240.0 / 216.0 - 1.0 / 3600.0).sqrt();
-        assert!((profile.variation - expect).abs() < 1e-12, "{}", profile.variation);
+        assert!(
+            (profile.variation - expect).abs() < 1e-12,
+            "{}",
+            profile.variation
+        );
     }
 }

@@ -27,13 +27,17 @@ pub enum LineError {
         expected: usize,
     },
     /// Of the first line, a column that is needed is not there.
-    #[error("the header has no column {0:?}: expected time, source, site and count, and if known asn and country")]
+    #[error(
+        "the header has no column {0:?}: expected time, source, site and count, and if known asn and country"
+    )]
     Header(&'static str),
     /// Not a time.
     #[error("time {0:?}: {1}")]
     Time(String, #[source] TimeError),
     /// No source, or a name that is too long.
-    #[error("source {0:?}: expected an address, a prefix or a name of at most {SOURCE_BYTES_MAX} bytes")]
+    #[error(
+        "source {0:?}: expected an address, a prefix or a name of at most {SOURCE_BYTES_MAX} bytes"
+    )]
     Source(String),
     /// No site, or a name that no site can have.
     #[error("site {0:?}: expected a name of at most {SOURCE_BYTES_MAX} bytes")]
@@ -107,7 +111,11 @@ pub(super) fn read_rows(
     let mut end = End::default();
     loop {
         line.clear();
-        match input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
+        match input
+            .by_ref()
+            .take(LINE_BYTES_MAX)
+            .read_until(b'\n', &mut line)
+        {
             Ok(0) => return Ok(end),
             Ok(_) => {}
             // A collector that still writes has not ended its gzip stream.
@@ -234,7 +242,9 @@ impl Columns {
 
     fn row<'l>(&self, fields: &[&'l str; FIELDS_MAX]) -> Result<Row<'l>, LineError> {
         let named = |text: &str| {
-            !text.is_empty() && text.len() <= SOURCE_BYTES_MAX && !text.chars().any(char::is_control)
+            !text.is_empty()
+                && text.len() <= SOURCE_BYTES_MAX
+                && !text.chars().any(char::is_control)
         };
         let (time, source, site) = (fields[self.time], fields[self.source], fields[self.site]);
         let time_s = parse_time(time).map_err(|error| LineError::Time(shown(time), error))?;
@@ -310,7 +320,12 @@ mod tests {
         let end = read_rows(bytes, |row| {
             rows.push(format!(
                 "{} {} {} {} {:?} {:?}",
-                row.time_s, row.source, row.site, row.count, row.asn, row.country.map(|c| c[0])
+                row.time_s,
+                row.source,
+                row.site,
+                row.count,
+                row.asn,
+                row.country.map(|c| c[0])
             ));
             Ok(())
         })
@@ -328,17 +343,27 @@ mod tests {
     fn rows_with_and_without_header_in_any_order_packed_or_not() {
         let check = |text: &str, expect: &[&str]| {
             assert_eq!(read(text.as_bytes()).unwrap().0, expect, "{text:?}");
-            assert_eq!(read(&gz(text.as_bytes())).unwrap().0, expect, "{text:?} packed");
+            assert_eq!(
+                read(&gz(text.as_bytes())).unwrap().0,
+                expect,
+                "{text:?} packed"
+            );
         };
         check("", &[]);
         check("time,source,site,count\n", &[]);
         check(
             "1764460800,192.0.2.1,AMS,5\n\n# a remark\n1764460800, \"192.0.2.1\" ,AMS, 0\r\n",
-            &["1764460800 192.0.2.1 AMS 5 None None", "1764460800 192.0.2.1 AMS 0 None None"],
+            &[
+                "1764460800 192.0.2.1 AMS 5 None None",
+                "1764460800 192.0.2.1 AMS 0 None None",
+            ],
         );
         check(
             "\u{feff}count,Site,asn,SOURCE,extra,time,country\n5,AMS,AS64500,s,x,2025-11-30T00:00:00Z,nl\n6,AMS,,t,,1764460800,",
-            &["1764460800 s AMS 5 Some(64500) Some(78)", "1764460800 t AMS 6 None None"],
+            &[
+                "1764460800 s AMS 5 Some(64500) Some(78)",
+                "1764460800 t AMS 6 None None",
+            ],
         );
     }
 
@@ -348,7 +373,10 @@ mod tests {
         let check = |bad: &str, expect: &str| {
             let text = format!("{good}{bad}\n{good}");
             let error = read(text.as_bytes()).unwrap_err();
-            assert!(error.starts_with("line 2: ") && error.contains(expect), "{bad:?}: {error}");
+            assert!(
+                error.starts_with("line 2: ") && error.contains(expect),
+                "{bad:?}: {error}"
+            );
         };
         check("1764460800,a,AMS", "3 columns, expected 4");
         check("1764460800,a,AMS,1,2", "5 columns, expected 4");
@@ -360,7 +388,10 @@ mod tests {
         check("1764460800,a,AMS,-1", "count \"-1\"");
         check("1764460800,a,AMS,1.5", "whole number");
         check("1764460800,a,AMS,4294967296", "below 2^32");
-        check(&format!("1764460800,{},AMS,1", "a".repeat(129)), "at most 128 bytes");
+        check(
+            &format!("1764460800,{},AMS,1", "a".repeat(129)),
+            "at most 128 bytes",
+        );
         check(&"x".repeat(5000), "longer than 1024");
         check("1764460800,a\u{1},AMS,1", "source");
         for (header, expect) in [
@@ -379,7 +410,11 @@ mod tests {
             let error = read(format!("{head}{row}\n").as_bytes()).unwrap_err();
             assert!(error.contains(expect), "{error}");
         }
-        assert!(read(b"1764460800,\xff,AMS,1\n").unwrap_err().contains("UTF-8"));
+        assert!(
+            read(b"1764460800,\xff,AMS,1\n")
+                .unwrap_err()
+                .contains("UTF-8")
+        );
     }
 
     #[test]
@@ -387,9 +422,16 @@ mod tests {
         let (rows, end) = read(b"1764460800,a,AMS,1\n17644611").unwrap();
         assert_eq!((rows.len(), end.cut_off, end.rows), (1, true, 1));
         // A last line without its end that is whole counts.
-        assert!(!read(b"1764460800,a,AMS,1\n1764461100,a,AMS,2").unwrap().1.cut_off);
+        assert!(
+            !read(b"1764460800,a,AMS,1\n1764461100,a,AMS,2")
+                .unwrap()
+                .1
+                .cut_off
+        );
         // Rows of different lengths, so that cutting the stream leaves some.
-        let text: String = (0..20_000).map(|i| format!("1764460800,s{},AMS,{i}\n", i * i % 7919)).collect();
+        let text: String = (0..20_000)
+            .map(|i| format!("1764460800,s{},AMS,{i}\n", i * i % 7919))
+            .collect();
         let packed = gz(text.as_bytes());
         let (rows, end) = read(&packed[..packed.len() / 2]).unwrap();
         assert!(end.cut_off && rows.len() > 1_000 && rows.len() < 20_000);

@@ -85,7 +85,9 @@ pub enum SeasonError {
     #[error("no hour of the history is known")]
     Nothing,
     /// The hour that is asked for is too far away.
-    #[error("the history ends {hours} hours before: a forecast goes {HORIZON_HOURS_MAX} hours at most; give a newer history")]
+    #[error(
+        "the history ends {hours} hours before: a forecast goes {HORIZON_HOURS_MAX} hours at most; give a newer history"
+    )]
     Far {
         /// From its end.
         hours: i64,
@@ -120,7 +122,10 @@ impl Forecast {
     pub fn fit(first: i64, rates: &[Option<f64>], horizon: usize) -> Result<Self, SeasonError> {
         let known = |rate: &Option<f64>| rate.is_some();
         let begin = rates.iter().position(known).ok_or(SeasonError::Nothing)?;
-        let end = rates.iter().rposition(known).map_or(rates.len(), |last| last + 1);
+        let end = rates
+            .iter()
+            .rposition(known)
+            .map_or(rates.len(), |last| last + 1);
         let begin = begin.max(end.saturating_sub(HOURS_MAX));
         if horizon > HORIZON_HOURS_MAX {
             return Err(SeasonError::Far {
@@ -170,8 +175,9 @@ impl Forecast {
             let hour = hours.floor() as i64;
             let x = hours - hours.floor();
             let [a, b, c, d] = [-1, 0, 1, 2].map(|step| self.at(hour + step).0);
-            let log = b
-                + 0.5 * x * (c - a + x * (2.0 * a - 5.0 * b + 4.0 * c - d + x * (3.0 * (b - c) + d - a)));
+            let log = b + 0.5
+                * x
+                * (c - a + x * (2.0 * a - 5.0 * b + 4.0 * c - d + x * (3.0 * (b - c) + d - a)));
             let events = log.exp() * (end - at) as f64;
             sum += events;
             // Errors of neighbouring hours are nearly the same error.
@@ -207,8 +213,17 @@ impl Fitted {
         let params = periodic(seasons, logs.len());
         let (clean, outliers) = cleaned(seasons, logs, &params)?;
         let shapes = shapes(seasons, &clean, &params)?;
-        let season = |hour: usize| shapes.iter().map(|shape| shape[hour % shape.len()]).sum::<f64>();
-        let rest: Vec<f64> = clean.iter().enumerate().map(|(i, log)| log - season(i)).collect();
+        let season = |hour: usize| {
+            shapes
+                .iter()
+                .map(|shape| shape[hour % shape.len()])
+                .sum::<f64>()
+        };
+        let rest: Vec<f64> = clean
+            .iter()
+            .enumerate()
+            .map(|(i, log)| log - season(i))
+            .collect();
         let fitted = AutoETS::new(1, "AZN").ok()?.fit(&rest).ok()?;
         let ahead = fitted.predict(horizon.max(1), 0.95).ok()?;
         let intervals = ahead.intervals?;
@@ -221,18 +236,29 @@ impl Fitted {
             .iter()
             .zip(intervals.lower.iter().zip(&intervals.upper))
             .zip(logs.len()..)
-            .map(|((log, (low, high)), hour)| (log + season(hour), (high - low) / (2.0 * Z_95) * unseen))
+            .map(|((log, (low, high)), hour)| {
+                (log + season(hour), (high - low) / (2.0 * Z_95) * unseen)
+            })
             .collect();
         let last = past.point.last().copied()? + season(logs.len() - 1);
-        (last.is_finite() && ahead.iter().all(|(log, sd)| log.is_finite() && sd.is_finite()))
-            .then_some(Self {
-                last,
-                ahead,
-                outliers,
-            })
+        (last.is_finite()
+            && ahead
+                .iter()
+                .all(|(log, sd)| log.is_finite() && sd.is_finite()))
+        .then_some(Self {
+            last,
+            ahead,
+            outliers,
+        })
     }
 
-    fn forecast(self, seasons: Seasons, logs: &[Option<f64>], last: i64, missing: usize) -> Forecast {
+    fn forecast(
+        self,
+        seasons: Seasons,
+        logs: &[Option<f64>],
+        last: i64,
+        missing: usize,
+    ) -> Forecast {
         let backtest = backtest(seasons, logs);
         let hours = std::iter::once((self.last, self.ahead[0].1))
             .chain(self.ahead)
@@ -273,7 +299,14 @@ fn shapes(seasons: Seasons, clean: &[f64], params: &MstlParams) -> Option<Vec<Ve
         let variance = sd * sd * cycles / (cycles - 1.0) / cycles;
         denoised(&season[..*period], variance)
     };
-    Some(seasons.periods().iter().zip(fit.seasonal()).map(shape).collect())
+    Some(
+        seasons
+            .periods()
+            .iter()
+            .zip(fit.seasonal())
+            .map(shape)
+            .collect(),
+    )
 }
 
 /// A shape out of its harmonics, each as far as it stands out of noise that has this variance at each step (an empirical Wiener
@@ -327,7 +360,10 @@ fn cleaned(
             *outlier = deviation(i).is_some_and(|deviation| deviation > limit.max(SD_MIN));
         }
         // The last hours together are a new level, which the forecast begins from.
-        let before = outliers.iter().rposition(|outlier| !outlier).map_or(0, |last| last + 1);
+        let before = outliers
+            .iter()
+            .rposition(|outlier| !outlier)
+            .map_or(0, |last| last + 1);
         if logs.len() - before >= NEW_LEVEL_HOURS {
             outliers[before..].fill(false);
         }
@@ -435,7 +471,11 @@ mod tests {
     /// A day and a week, in events per second.
     fn mean(hour: i64) -> f64 {
         let day = 1.0 + 0.4 * (TAU * hour as f64 / 24.0).sin();
-        let week = if hour.rem_euclid(168) >= 120 { 0.7 } else { 1.0 };
+        let week = if hour.rem_euclid(168) >= 120 {
+            0.7
+        } else {
+            1.0
+        };
         40.0 * day * week
     }
 
@@ -471,7 +511,10 @@ mod tests {
         check(48, Seasons::Daily);
         check(47, Seasons::Level);
         check(1, Seasons::Level);
-        assert_eq!(Forecast::fit(0, &[None; 50], 1).unwrap_err(), SeasonError::Nothing);
+        assert_eq!(
+            Forecast::fit(0, &[None; 50], 1).unwrap_err(),
+            SeasonError::Nothing
+        );
         let far = Forecast::fit(0, &rates(400, 0.0, 1), HORIZON_HOURS_MAX + 1).unwrap_err();
         assert!(far.to_string().contains("give a newer history"), "{far}");
     }
@@ -481,23 +524,44 @@ mod tests {
         // The noise of an hour is 3%, of which the season takes part of a third (three cycles) and of the level less.
         let check = |name: &str, spoil: fn(usize, &mut Option<f64>), limit: f64| {
             let mut history = rates(3 * 168, 0.03, 2);
-            history.iter_mut().enumerate().for_each(|(hour, rate)| spoil(hour, rate));
+            history
+                .iter_mut()
+                .enumerate()
+                .for_each(|(hour, rate)| spoil(hour, rate));
             let forecast = Forecast::fit(0, &history, 48).unwrap();
             let error = error(&forecast, 3 * 168);
             assert!(error < limit, "{name}: {error}");
             error
         };
         check("clean", |_, _| {}, 0.03);
-        check("holes", |hour, rate| {
-            if hour % 7 == 3 || (200..230).contains(&hour) { *rate = None }
-        }, 0.03);
-        check("outliers", |hour, rate| {
-            if hour % 41 == 7 { *rate = rate.map(|rate| rate * if hour % 2 == 0 { 8.0 } else { 0.05 }) }
-        }, 0.03);
+        check(
+            "holes",
+            |hour, rate| {
+                if hour % 7 == 3 || (200..230).contains(&hour) {
+                    *rate = None
+                }
+            },
+            0.03,
+        );
+        check(
+            "outliers",
+            |hour, rate| {
+                if hour % 41 == 7 {
+                    *rate = rate.map(|rate| rate * if hour % 2 == 0 { 8.0 } else { 0.05 })
+                }
+            },
+            0.03,
+        );
         // A flood of a whole night is no season either.
-        check("flood", |hour, rate| {
-            if (300..308).contains(&hour) { *rate = rate.map(|rate| rate * 30.0) }
-        }, 0.04);
+        check(
+            "flood",
+            |hour, rate| {
+                if (300..308).contains(&hour) {
+                    *rate = rate.map(|rate| rate * 30.0)
+                }
+            },
+            0.04,
+        );
     }
 
     #[test]
@@ -534,11 +598,20 @@ mod tests {
             let (events, _) = forecast.events(at(from), at(from + 0.25));
             let day = 1.0 + 0.4 * (TAU * (from + 0.125 - 0.5) / 24.0).sin();
             let truth = 40.0 * day * 900.0;
-            assert!((events / truth - 1.0).abs() < 0.01, "{from}: {events} {truth}");
+            assert!(
+                (events / truth - 1.0).abs() < 0.01,
+                "{from}: {events} {truth}"
+            );
         }
         // Hours add up.
         let whole = forecast.events(at(510.0), at(512.0)).0;
-        let parts: f64 = (0..24).map(|i| forecast.events(at(510.0) + i * 300, at(510.0) + i * 300 + 300).0).sum();
+        let parts: f64 = (0..24)
+            .map(|i| {
+                forecast
+                    .events(at(510.0) + i * 300, at(510.0) + i * 300 + 300)
+                    .0
+            })
+            .sum();
         assert!((whole / parts - 1.0).abs() < 1e-9);
         assert_eq!(forecast.events(5, 5), (0.0, 0.0));
     }
@@ -549,7 +622,10 @@ mod tests {
             for hours in [1, 5, 60, 400] {
                 let forecast = Forecast::fit(0, &vec![Some(value); hours], 3).unwrap();
                 let (rate, sd) = forecast.hour(hours as i64 + 1);
-                assert!(rate.is_finite() && sd.is_finite() && sd > 0.0, "{value} {hours}");
+                assert!(
+                    rate.is_finite() && sd.is_finite() && sd > 0.0,
+                    "{value} {hours}"
+                );
                 if value >= 1.0 {
                     assert!((rate / value - 1.0).abs() < 1e-3, "{value} {hours}: {rate}");
                 }
@@ -570,7 +646,11 @@ mod tests {
             if out.last().is_none_or(|(last, _)| *last != name) {
                 out.push((name, Vec::new()));
             }
-            out.last_mut().unwrap().1.push(Peer { truth, count, tbats });
+            out.last_mut().unwrap().1.push(Peer {
+                truth,
+                count,
+                tbats,
+            });
         }
         out
     }
@@ -583,7 +663,9 @@ mod tests {
 
     /// Root mean square and mean absolute error, relative to the truth.
     fn errors(pairs: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
-        let errors: Vec<f64> = pairs.map(|(forecast, truth)| forecast / truth - 1.0).collect();
+        let errors: Vec<f64> = pairs
+            .map(|(forecast, truth)| forecast / truth - 1.0)
+            .collect();
         let n = errors.len() as f64;
         let squares: f64 = errors.iter().map(|error| error * error).sum();
         let sizes: f64 = errors.iter().map(|error| error.abs()).sum();
@@ -600,19 +682,27 @@ mod tests {
         for (name, hours) in &peers {
             let split = hours.iter().position(|hour| hour.tbats.is_some()).unwrap();
             assert_eq!(hours.len() - split, 48);
-            let history: Vec<Option<f64>> =
-                hours[..split].iter().map(|hour| Some(hour.count / HOUR_S as f64)).collect();
+            let history: Vec<Option<f64>> = hours[..split]
+                .iter()
+                .map(|hour| Some(hour.count / HOUR_S as f64))
+                .collect();
             let began = std::time::Instant::now();
             let forecast = Forecast::fit(0, &history, 48).unwrap();
             let took = began.elapsed();
-            let ours = (split..).zip(&hours[split..]).map(|(hour, peer)| {
-                (forecast.hour(hour as i64).0 * HOUR_S as f64, peer.truth)
-            });
-            let theirs = hours[split..].iter().map(|peer| (peer.tbats.unwrap(), peer.truth));
+            let ours = (split..)
+                .zip(&hours[split..])
+                .map(|(hour, peer)| (forecast.hour(hour as i64).0 * HOUR_S as f64, peer.truth));
+            let theirs = hours[split..]
+                .iter()
+                .map(|peer| (peer.tbats.unwrap(), peer.truth));
             let (ours, theirs) = (errors(ours), errors(theirs));
             println!(
                 "{name:9} RMSE {:.4} TBATS {:.4}   MAPE {:.4} TBATS {:.4}   ratio {:.2}   {took:?}",
-                ours.0, theirs.0, ours.1, theirs.1, ours.0 / theirs.0
+                ours.0,
+                theirs.0,
+                ours.1,
+                theirs.1,
+                ours.0 / theirs.0
             );
             logs += (ours.0 / theirs.0).ln();
         }

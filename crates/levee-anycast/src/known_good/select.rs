@@ -113,7 +113,9 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Taken => f.write_str("taken"),
-            Self::Absent { presence } => write!(f, "there in only {:.0}% of the hours", presence * 100.0),
+            Self::Absent { presence } => {
+                write!(f, "there in only {:.0}% of the hours", presence * 100.0)
+            }
             Self::Young { days } => write!(f, "first seen only {days:.1} days before the end"),
             Self::Changed { ratio } => write!(f, "lately {ratio:.1} times its own history"),
             Self::Unsteady { variation } => write!(f, "varies by {:.0}%", variation * 100.0),
@@ -162,7 +164,11 @@ pub fn select(history: &History, options: &SelectOptions) -> Vec<Candidate> {
             .total_cmp(&candidates[*a].score)
             .then_with(|| candidates[*a].source.cmp(&candidates[*b].source))
     });
-    let whole: f64 = order.iter().take(options.count).map(|i| candidates[*i].rate).sum();
+    let whole: f64 = order
+        .iter()
+        .take(options.count)
+        .map(|i| candidates[*i].rate)
+        .sum();
     let mut spread = Spread::default();
     for &i in &order {
         let share = candidates[i].rate / whole;
@@ -214,7 +220,9 @@ fn verdict(
     candidate: &Candidate,
     options: &SelectOptions,
 ) -> Verdict {
-    let appeared = hours.iter().position(|rate| rate.is_some_and(|rate| rate > 0.0));
+    let appeared = hours
+        .iter()
+        .position(|rate| rate.is_some_and(|rate| rate > 0.0));
     let age_s = (hours.len() - appeared.unwrap_or(hours.len())) as i64 * HOUR_S;
     if !too_short_for_age(history, options) && age_s < options.age_min_s {
         return Verdict::Young {

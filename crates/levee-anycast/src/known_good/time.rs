@@ -89,7 +89,17 @@ mod tests {
         check("4102444800", Err(TimeError::Range));
         check("1764460800000", Err(TimeError::Range));
         check("99999999999999999999999", Err(TimeError::Range));
-        for text in ["", ".", ".5", "-1", "noon", "2025-02-30T00:00:00Z", "1e9", "1764460800.x", "é"] {
+        for text in [
+            "",
+            ".",
+            ".5",
+            "-1",
+            "noon",
+            "2025-02-30T00:00:00Z",
+            "1e9",
+            "1764460800.x",
+            "é",
+        ] {
             check(text, Err(TimeError::Form));
         }
     }

@@ -1,1 +1,6 @@
 //! Tests on real measurements, each in its own module.
+
+mod generated;
+mod graph;
+mod graph_targets;
+mod playbook;

@@ -25,6 +25,7 @@ fn playbook(plays: &[(&str, [u64; 3])]) -> Arc<Playbook> {
         unknown: 0,
         load: None,
         partial: false,
+        ineffective: false,
     });
     Arc::new(Playbook::new(sites, plays.collect(), None).unwrap())
 }
