@@ -14,6 +14,8 @@
 //! are found by the multiplicative iteration of Richardson (1972) and Lucy (1974), which keeps them positive.
 
 use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
 
 use levee_policy::reroute::{
     SiteId, Sites,
@@ -21,6 +23,7 @@ use levee_policy::reroute::{
 };
 
 use super::judge::between_sources;
+use crate::map::{ProbeQuery, ProbeReply, ReadError, read_queries};
 
 /// The most probes: RIPE Atlas had some 13,000 connected in 2025.
 pub const PROBES_MAX: usize = 100_000;
@@ -77,6 +80,18 @@ impl Default for AtlasOptions {
             lately_s: 6 * 3_600,
         }
     }
+}
+
+/// Why results cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AtlasError {
+    /// The file is bad.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Too many probes.
+    #[error(transparent)]
+    TooMany(#[from] TooManyProbes),
 }
 
 /// Too many probes.
@@ -215,6 +230,41 @@ impl Probes {
         Ok(())
     }
 
+    /// Reads a file of results; `site` tells the site of a server by its name. Returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, something in it is malformed, or there are too many probes.
+    pub fn read(
+        &mut self,
+        file: &Path,
+        reader: impl Read,
+        mut site: impl FnMut(&str) -> Option<SiteId>,
+    ) -> Result<u64, AtlasError> {
+        let mut fault = None;
+        let count = read_queries(file, reader, |query| {
+            if fault.is_none() {
+                fault = self.add(outcome(query, &mut site)).err();
+            }
+        })?;
+        fault.map_or(Ok(count), |fault| Err(fault.into()))
+    }
+
+    /// Reads a file of results of another service, as [`Probes::control`] takes them. Returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// As [`Probes::read`].
+    pub fn read_control(&mut self, file: &Path, reader: impl Read) -> Result<u64, AtlasError> {
+        let mut fault = None;
+        let count = read_queries(file, reader, |query| {
+            if fault.is_none() {
+                fault = self.control(outcome(query, &mut |_| None)).err();
+            }
+        })?;
+        fault.map_or(Ok(count), |fault| Err(fault.into()))
+    }
+
     fn probe(&mut self, number: u32) -> Result<&mut Probe, TooManyProbes> {
         if self.probes.len() >= PROBES_MAX && !self.probes.contains_key(&number) {
             return Err(TooManyProbes);
@@ -257,6 +307,19 @@ impl Probes {
             judging.probe(probe);
         }
         judging.finish()
+    }
+}
+
+fn outcome(query: ProbeQuery, site: &mut impl FnMut(&str) -> Option<SiteId>) -> AtlasResult {
+    AtlasResult {
+        probe: query.probe,
+        time_s: query.time_s,
+        outcome: match query.reply {
+            ProbeReply::Identity(name) => site(&name).map_or(Outcome::Unnamed, Outcome::Site),
+            ProbeReply::Unnamed => Outcome::Unnamed,
+            ProbeReply::Lost => Outcome::Lost,
+            ProbeReply::NotSent => Outcome::NotSent,
+        },
     }
 }
 
