@@ -281,3 +281,228 @@ impl Budget {
         now + wait.unwrap_or(Span::MAX) + Span::from_secs(1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{string::ToString, vec, vec::Vec};
+
+    use proptest::prelude::*;
+
+    use super::{
+        super::{Announcement, Asn, Path},
+        *,
+    };
+
+    fn at(minutes: u64) -> Time {
+        Time::ZERO + Span::from_secs(60 * minutes)
+    }
+
+    fn routing(name: &str, announcements: Vec<Announcement>) -> Routing {
+        Routing {
+            name: name.to_string(),
+            announcements: Some(announcements),
+        }
+    }
+
+    fn prepended(prepend: u8) -> Announcement {
+        Announcement {
+            everyone: Some(Path {
+                prepend,
+                ..Path::default()
+            }),
+            ..Announcement::default()
+        }
+    }
+
+    #[test]
+    fn a_change_costs_what_the_worst_site_has_to_change() {
+        let config = Config::default();
+        let plain = Announcement::default();
+        let gone = Announcement::withdrawn();
+        let but_one = Announcement {
+            neighbours: [(Asn(64_500), None)].into(),
+            ..Announcement::default()
+        };
+        for (from, to, penalty) in [
+            (&plain, &plain, 0.0),
+            (&plain, &prepended(2), 500.0),
+            (&prepended(2), &plain, 500.0),
+            (&plain, &gone, 1_000.0),
+            (&gone, &plain, 1_000.0),
+            (&plain, &but_one, 1_000.0),
+            (&gone, &gone, 0.0),
+        ] {
+            let from = routing("a", vec![plain.clone(), from.clone()]);
+            let to = routing("b", vec![plain.clone(), to.clone()]);
+            assert_eq!(config.penalty(&from, &to), penalty, "{from:?} {to:?}");
+        }
+        let unknown = Routing {
+            name: "0xAMS".to_string(),
+            announcements: None,
+        };
+        let baseline = Routing::baseline(1);
+        assert_eq!(config.penalty(&baseline, &unknown), 1_000.0);
+        assert_eq!(config.penalty(&unknown, &unknown), 0.0);
+    }
+
+    #[test]
+    fn the_figure_halves_in_every_half_life() {
+        let mut budget = Budget::new(Config::default());
+        assert_eq!(budget.figure(at(5)), 0.0);
+        budget.change(at(0), 1_000.0);
+        for (minutes, figure) in [(0, 1_000.0), (15, 500.0), (30, 250.0), (60, 62.5)] {
+            assert!((budget.figure(at(minutes)) - figure).abs() < 1e-9);
+        }
+        budget.change(at(30), 500.0);
+        assert!((budget.figure(at(45)) - 375.0).abs() < 1e-9);
+        // Time that goes back is the last time.
+        budget.change(at(10), 0.0);
+        assert!((budget.figure(at(10)) - 750.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_change_waits_for_what_takes_longest() {
+        let mut budget = Budget::new(Config::default());
+        assert_eq!(budget.may_change(at(0), 1_000.0), Ok(()));
+        budget.change(at(0), 1_000.0);
+        let wait = |at, reason| Err(Until { at, reason });
+        assert_eq!(budget.may_change(at(9), 500.0), wait(at(10), Reason::Dwell));
+        assert_eq!(budget.may_change(at(10), 1_000.0), Ok(()));
+        budget.change(at(10), 1_000.0);
+        budget.change(at(20), 1_000.0);
+        // 1,000 * (2^(-20/15) + 2^(-10/15) + 1) = 2,027: half of it is left in a half-life, so 1,000 need 15.3 min.
+        let Err(until) = budget.may_change(at(20), 1_000.0) else {
+            panic!("it is over the threshold");
+        };
+        assert_eq!(until.reason, Reason::Damping);
+        let waits = (until.at - at(20)).as_secs_f64();
+        let exact = 15.0 * 60.0 * (2_026.8_f64 / 1_000.0).log2();
+        assert!((waits - exact - 1.0).abs() < 1.0, "{waits} {exact}");
+        assert_eq!(budget.may_change(until.at, 1_000.0), Ok(()));
+        // A longer path is possible at once.
+        assert_eq!(budget.may_change(at(30), 500.0), Ok(()));
+        for minute in [30, 40, 50] {
+            budget.change(at(minute), 0.0);
+        }
+        assert_eq!(budget.may_change(at(60), 0.0), wait(at(90), Reason::Window));
+        assert_eq!(budget.may_change(at(90), 0.0), Ok(()));
+    }
+
+    #[test]
+    fn prepends_every_ten_minutes_stay_below_the_strictest_router() {
+        let config = Config {
+            changes: CHANGES_MAX,
+            ..Config::default()
+        };
+        let mut budget = Budget::new(config);
+        for i in 0..1_000 {
+            assert_eq!(budget.may_change(at(10 * i), PENALTY_ATTRIBUTES), Ok(()));
+            budget.change(at(10 * i), PENALTY_ATTRIBUTES);
+        }
+        // A geometric series: 500 / (1 - 2^(-10/15)).
+        let limit = 500.0 / (1.0 - (-10.0_f64 / 15.0).exp2());
+        assert!((budget.figure(at(9_990)) - limit).abs() < 1e-6);
+        assert!(limit < SUPPRESS && SUPPRESS < SUPPRESS_RFC7196);
+    }
+
+    #[test]
+    fn bad_settings_say_what_is_wrong() {
+        let good = Config::default();
+        assert_eq!(good.check(), Ok(()));
+        for (config, key) in [
+            (
+                Config {
+                    half_life: Span::ZERO,
+                    ..good
+                },
+                "budget.half_life",
+            ),
+            (
+                Config {
+                    suppress: 900.0,
+                    ..good
+                },
+                "budget.withdraw",
+            ),
+            (
+                Config {
+                    suppress: f64::NAN,
+                    ..good
+                },
+                "budget.suppress",
+            ),
+            (
+                Config {
+                    attributes: -1.0,
+                    ..good
+                },
+                "budget.attributes",
+            ),
+            (Config { changes: 0, ..good }, "budget.changes"),
+            (
+                Config {
+                    changes: CHANGES_MAX + 1,
+                    ..good
+                },
+                "budget.changes",
+            ),
+            (
+                Config {
+                    window: Span::MAX,
+                    ..good
+                },
+                "budget.window",
+            ),
+            (
+                Config {
+                    dwell: Span::MAX,
+                    ..good
+                },
+                "budget.dwell",
+            ),
+        ] {
+            assert_eq!(config.check().unwrap_err().key, key);
+        }
+    }
+
+    proptest! {
+        /// Whoever asks before each change never breaks a rule, by a reckoning that keeps all changes.
+        #[test]
+        fn who_asks_stays_within(steps in proptest::collection::vec((0_u64..20 * 60, 0_usize..3), 1..120)) {
+            let config = Config::default();
+            let penalties = [config.attributes, config.withdraw, 0.0];
+            let mut budget = Budget::new(config);
+            let mut made: Vec<(Time, f64)> = Vec::new();
+            let mut now = Time::ZERO;
+            for (seconds, kind) in steps {
+                now = now + Span::from_secs(seconds);
+                let penalty = penalties[kind];
+                match budget.may_change(now, penalty) {
+                    Ok(()) => {
+                        budget.change(now, penalty);
+                        made.push((now, penalty));
+                    }
+                    Err(until) => {
+                        prop_assert!(until.at > now);
+                        prop_assert_eq!(budget.may_change(until.at, penalty), Ok(()));
+                    }
+                }
+            }
+            for (i, (at, _)) in made.iter().enumerate() {
+                let figure: f64 = made[..=i]
+                    .iter()
+                    .map(|(then, penalty)| {
+                        let halves = (*at - *then).as_secs_f64() / config.half_life.as_secs_f64();
+                        penalty * (-halves).exp2()
+                    })
+                    .sum();
+                prop_assert!(figure < config.suppress);
+                let of_late = made[..=i].iter().filter(|(then, _)| *at - *then < config.window);
+                prop_assert!(of_late.count() <= config.changes as usize);
+                if i > 0 {
+                    prop_assert!(*at - made[i - 1].0 >= config.dwell);
+                }
+            }
+        }
+    }
+}

@@ -284,3 +284,199 @@ impl Detector {
             .is_some_and(|level| self.levels[..=level].iter().any(|level| level.respond))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{string::ToString, vec::Vec};
+
+    use rand_distr::{Distribution as _, Normal};
+    use rand_pcg::Pcg64Mcg;
+
+    use super::*;
+
+    const SITE: SiteId = SiteId(1);
+
+    fn at(minutes: u64) -> Time {
+        Time::ZERO + Span::from_secs(60 * minutes)
+    }
+
+    fn reading(load: f64) -> Reading {
+        Reading {
+            load: Range::exactly(load),
+            alpha: None,
+        }
+    }
+
+    fn lossy(alpha: f64, error: f64) -> Reading {
+        Reading {
+            load: Range::exactly(0.5),
+            alpha: Some(Range {
+                low: alpha - error,
+                likely: alpha,
+                high: alpha + error,
+            }),
+        }
+    }
+
+    /// Minutes at which the level of the site changes, and to what.
+    fn changes(readings: impl IntoIterator<Item = Option<Reading>>) -> Vec<(u64, &'static str)> {
+        let mut detector = Detector::new(default_levels(), 2);
+        let mut changes = Vec::new();
+        for (minute, reading) in (0..).zip(readings) {
+            let changed = match reading {
+                Some(reading) => detector.observe(at(minute), SITE, &reading),
+                None => {
+                    detector.unknown(SITE);
+                    false
+                }
+            };
+            assert_eq!(detector.level(SiteId(0)), None);
+            assert_eq!(detector.level(SITE), detector.worst());
+            if changed {
+                let name = match detector.level(SITE) {
+                    None => "none",
+                    Some(level) => ["warning", "attack", "severe"][level],
+                };
+                changes.push((minute, name));
+            }
+        }
+        changes
+    }
+
+    fn repeat(reading: Reading, minutes: usize) -> impl Iterator<Item = Option<Reading>> {
+        core::iter::repeat_n(Some(reading), minutes)
+    }
+
+    #[test]
+    fn a_level_is_entered_and_left_when_it_lasts() {
+        let calm = reading(0.5);
+        for (bad, minutes, expect) in [
+            (reading(0.79), 30, std::vec![]),
+            (reading(0.8), 1, std::vec![]),
+            (reading(0.8), 2, std::vec![(1, "warning"), (7, "none")]),
+            (reading(0.99), 2, std::vec![(1, "warning"), (7, "none")]),
+            (reading(1.0), 2, std::vec![(1, "attack"), (7, "none")]),
+            (reading(3.0), 1, std::vec![(0, "severe"), (6, "none")]),
+            (lossy(0.8, 0.1), 2, std::vec![(1, "attack"), (7, "none")]),
+            (lossy(0.8, 0.11), 2, std::vec![(1, "warning"), (7, "none")]),
+            (lossy(0.4, 0.1), 1, std::vec![(0, "severe"), (6, "none")]),
+        ] {
+            let readings = repeat(bad, minutes).chain(repeat(calm, 30));
+            assert_eq!(changes(readings), expect, "{bad:?} for {minutes}");
+        }
+    }
+
+    #[test]
+    fn between_the_thresholds_nothing_changes() {
+        let between = repeat(reading(0.95), 60);
+        let all = repeat(reading(1.2), 2)
+            .chain(between)
+            .chain(repeat(reading(0.85), 60));
+        assert_eq!(changes(all), [(1, "attack"), (67, "warning")]);
+    }
+
+    #[test]
+    fn silence_neither_enters_nor_leaves() {
+        let bad = Some(reading(1.2));
+        assert_eq!(changes([bad, None, bad, None, bad, None]), []);
+        let silent = core::iter::repeat_n(None, 60);
+        let all = repeat(reading(1.2), 2)
+            .chain(silent)
+            .chain(repeat(reading(0.1), 6));
+        assert_eq!(changes(all), [(1, "attack"), (67, "none")]);
+    }
+
+    /// Loads with a noise of 5 %; the interval is twice that to each side. At 0.75 its lower end passes 0.8 once in 9,000 minutes,
+    /// and two in a row are needed. Who is in needs six in a row 10 % below the truth, two standard deviations, to be out again.
+    #[test]
+    fn noise_does_not_flap() {
+        let mut rng = Pcg64Mcg::new(3);
+        let noise = Normal::new(0.0, 0.05).unwrap();
+        let mut changes_at = |truth: f64| {
+            let readings: Vec<_> = (0..10_000)
+                .map(|_| {
+                    let likely: f64 = truth * (1.0 + noise.sample(&mut rng));
+                    Some(Reading {
+                        load: Range {
+                            low: 0.9 * likely,
+                            likely,
+                            high: 1.1 * likely,
+                        },
+                        alpha: None,
+                    })
+                })
+                .collect();
+            changes(readings).len()
+        };
+        // Over seven days of minutes.
+        assert_eq!(changes_at(0.6), 0);
+        assert_eq!(changes_at(0.75), 0);
+        assert!(changes_at(0.8) <= 1);
+        assert!(changes_at(1.0) <= 2);
+        assert_eq!(changes_at(1.3), 1);
+    }
+
+    #[test]
+    fn a_level_can_be_set() {
+        let mut detector = Detector::new(default_levels(), 2);
+        detector.set(SITE, Some(1));
+        assert!(detector.responds(SITE) && !detector.responds(SiteId(0)));
+        assert_eq!(detector.level(SITE), Some(1));
+        detector.set(SITE, Some(0));
+        assert!(!detector.responds(SITE));
+        detector.reset(SITE);
+        assert_eq!(detector.worst(), None);
+    }
+
+    #[test]
+    fn bad_levels_say_what_is_wrong() {
+        assert_eq!(check(&default_levels()), Ok(()));
+        let change = |index: usize, change: fn(&mut Level)| {
+            let mut levels = default_levels();
+            change(&mut levels[index]);
+            levels
+        };
+        for (levels, key) in [
+            (std::vec![], "level"),
+            (
+                change(1, |level| level.name = "warning".to_string()),
+                "level[1].name",
+            ),
+            (change(1, |level| level.name.clear()), "level[1].name"),
+            (
+                change(0, |level| level.load.leave = 0.8),
+                "level[0].load.leave",
+            ),
+            (
+                change(0, |level| level.load.enter = f64::NAN),
+                "level[0].load.enter",
+            ),
+            (
+                change(0, |level| level.alpha.leave = 0.95),
+                "level[0].alpha.leave",
+            ),
+            (
+                change(2, |level| level.alpha.leave = 1.1),
+                "level[2].alpha.leave",
+            ),
+            (
+                change(2, |level| {
+                    level.load = Threshold {
+                        enter: 0.95,
+                        leave: 0.5,
+                    }
+                }),
+                "level[2].load.enter",
+            ),
+            (
+                change(2, |level| level.leave_after = Span::MAX),
+                "level[2].leave_after",
+            ),
+            (change(0, |level| level.respond = true)[..1].to_vec(), ""),
+            (default_levels()[..1].to_vec(), "level"),
+        ] {
+            let found = check(&levels).map_or_else(|error| error.key, |()| "".to_string());
+            assert_eq!(found, key, "{levels:?}");
+        }
+    }
+}

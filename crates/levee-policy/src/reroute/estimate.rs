@@ -20,8 +20,8 @@
 //!
 //! Weighted by their inverse variances, with a variance between them (random effects after Paule and Mandel, 1982). The
 //! variances are those at the common `alpha`, not at each source's own: low counts would otherwise get a high weight. A source
-//! that is far from what three or more agree on is left out; when two disagree, nobody can tell which is right, and the interval
-//! grows until it holds both. Which source was used how is told ([`Alpha::sources`]).
+//! that is far from what a majority agrees on is left out; when there is none (of two that disagree, nobody can tell which is
+//! right), the interval grows until it holds them all. Which source was used how is told ([`Alpha::sources`]).
 //!
 //! # Near zero
 //!
@@ -168,11 +168,9 @@ impl Estimator {
         if used.is_empty() {
             return None;
         }
-        while used.len() > 2 {
-            let Some(outlier) = self.outlier(sources, &used) else {
-                break;
-            };
-            uses[used.remove(outlier)] = Use::LeftOut;
+        for i in self.outliers(sources, &used) {
+            uses[i] = Use::LeftOut;
+            used.retain(|other| *other != i);
         }
         let chosen: Vec<KnownGood> = used.iter().map(|i| sources[*i]).collect();
         let pool = self.pool(&chosen);
@@ -184,7 +182,7 @@ impl Estimator {
             };
         }
         Some(Alpha {
-            range: self.ratio(&pool.source),
+            range: self.widened(&pool, &chosen),
             count: chosen.iter().map(|source| source.observed).sum::<f64>() / self.dispersion,
             sources: uses,
         })
@@ -213,6 +211,27 @@ impl Estimator {
             low,
             likely: over(alpha.range.likely),
             high: over(alpha.range.low),
+        }
+    }
+
+    /// The interval of all sources together: that of the pool, widened by what lies between them, but no wider than the intervals
+    /// of all sources laid over each other.
+    fn widened(&self, pool: &Pool, sources: &[KnownGood]) -> Range {
+        let range = self.ratio(&pool.source);
+        if pool.between <= 0.0 {
+            return range;
+        }
+        let half = self.z * pool.between;
+        let (lowest, highest) = sources
+            .iter()
+            .map(|source| self.ratio(source))
+            .fold((f64::INFINITY, 0.0_f64), |(low, high), own| {
+                (low.min(own.low), high.max(own.high))
+            });
+        Range {
+            low: (range.likely - libm::hypot(range.likely - range.low, half)).max(lowest),
+            likely: range.likely,
+            high: (range.likely + libm::hypot(range.high - range.likely, half)).min(highest),
         }
     }
 
@@ -269,6 +288,7 @@ impl Estimator {
         if let [source] = sources {
             return Pool {
                 source: *source,
+                between: 0.0,
                 agree: true,
             };
         }
@@ -286,22 +306,22 @@ impl Estimator {
         let variances = self.variances(sources, mean);
         let whole: f64 = variances.iter().map(|v| 1.0 / (v + between)).sum();
         // Each source's share of the mean, squared, times what varies in it.
-        let (mut counts, mut rest) = (0.0, 0.0);
+        let (mut counts, mut forecasts, mut apart) = (0.0, 0.0, 0.0);
         for (source, variance) in sources.iter().zip(&variances) {
             let share = 1.0 / (variance + between) / whole;
             let relative = source.expected_sd / source.expected;
             counts += share * share / source.expected;
-            rest += share
-                * share
-                * (floor(mean, sources) * floor(mean, sources) * relative * relative + between);
+            forecasts += share * share * relative * relative;
+            apart += share * share * between;
         }
         let expected = 1.0 / counts;
         Pool {
             source: KnownGood {
                 observed: mean * expected,
                 expected,
-                expected_sd: libm::sqrt(rest) / floor(mean, sources) * expected,
+                expected_sd: libm::sqrt(forecasts) * expected,
             },
+            between: libm::sqrt(apart),
             agree: q <= chi_square_bound(degrees),
         }
     }
@@ -316,31 +336,41 @@ impl Estimator {
         sources.iter().map(of).collect()
     }
 
-    /// The place in `used` of the source that is furthest from all others, if that is far and the others agree.
-    fn outlier(&self, sources: &[KnownGood], used: &[usize]) -> Option<usize> {
-        let mut worst: Option<(usize, f64)> = None;
-        for (place, candidate) in used.iter().enumerate() {
-            let others: Vec<KnownGood> = used
-                .iter()
-                .filter(|i| *i != candidate)
-                .map(|i| sources[*i])
-                .collect();
-            let pool = self.pool(&others);
-            if !pool.agree {
-                continue;
-            }
-            let mean = pool.source.observed / pool.source.expected;
-            let both = [sources[*candidate], pool.source];
-            let variance: f64 = self
-                .variances(&both, mean.max(ratio_of(&both[0])))
-                .iter()
-                .sum();
-            let off = (ratio_of(&both[0]) - mean) * (ratio_of(&both[0]) - mean) / variance;
-            if off > OUTLIER_Z * OUTLIER_Z && worst.is_none_or(|(_, most)| off > most) {
-                worst = Some((place, off));
-            }
+    /// Sources that are far from what a majority agrees on, if there is such a majority.
+    fn outliers(&self, sources: &[KnownGood], used: &[usize]) -> Vec<usize> {
+        let pool_of = |kept: &[usize]| {
+            let kept: Vec<KnownGood> = kept.iter().map(|i| sources[*i]).collect();
+            self.pool(&kept)
+        };
+        let mut kept = used.to_vec();
+        let mut out = Vec::new();
+        let mut pool = pool_of(&kept);
+        while !pool.agree && (kept.len() - 1) * 2 > used.len() {
+            let off = |place: usize| {
+                let mut others = kept.clone();
+                let candidate = others.remove(place);
+                self.distance(&sources[candidate], &pool_of(&others).source)
+            };
+            let distances = (0..kept.len()).map(|place| (off(place), place));
+            let Some((_, furthest)) = distances.max_by(|a, b| a.0.total_cmp(&b.0)) else {
+                break;
+            };
+            out.push(kept.remove(furthest));
+            pool = pool_of(&kept);
         }
-        worst.map(|(place, _)| place)
+        let is_far = |i: &usize| self.distance(&sources[*i], &pool.source) > OUTLIER_Z;
+        if pool.agree && out.iter().all(is_far) {
+            out
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// How far two sources are apart, in standard deviations.
+    fn distance(&self, a: &KnownGood, b: &KnownGood) -> f64 {
+        let (of_a, of_b) = (ratio_of(a), ratio_of(b));
+        let variances = self.variances(&[*a, *b], of_a.max(of_b));
+        (of_a - of_b).abs() / libm::sqrt(variances.iter().sum())
     }
 }
 
@@ -360,6 +390,8 @@ const HALVINGS: usize = 80;
 /// All sources as one.
 struct Pool {
     source: KnownGood,
+    /// What lies between the sources adds this standard deviation to `alpha`.
+    between: f64,
     /// Whether they differ by no more than chance.
     agree: bool,
 }
@@ -436,3 +468,6 @@ fn normal_deviate(probability: f64) -> f64 {
     }
     low.midpoint(high)
 }
+
+#[cfg(test)]
+mod tests;

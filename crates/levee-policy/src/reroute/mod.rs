@@ -44,8 +44,8 @@ pub use self::{
     playbook::{BLOCKS_MAX, Classes, LOAD_MAX, PLAYS_MAX, Play, Playbook},
     range::Range,
     responder::{
-        Config, Input, Kind, Measure, Operator, Output, Responder, ResumeError, SiteMeasure, Step,
-        Why,
+        Config, Input, Kind, Measure, Operator, Output, Responder, ResumeError, Second,
+        SiteMeasure, Step, Why,
     },
     sites::{SITES_MAX, SiteId, Sites},
 };

@@ -85,6 +85,12 @@ impl Classes {
         (site != Self::NOWHERE).then_some(SiteId(site))
     }
 
+    /// The site of each class in a play, or [`Classes::NOWHERE`].
+    #[must_use]
+    pub fn play(&self, play: usize) -> &[u8] {
+        &self.site[play * self.len()..][..self.len()]
+    }
+
     /// The load of a class in normal times; its blocks where that is not known.
     #[must_use]
     pub fn weight(&self, class: usize) -> f64 {

@@ -104,10 +104,7 @@ struct ClassesOut<'a>(&'a Classes, usize);
 impl Serialize for ClassesOut<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(classes, plays) = *self;
-        let n = classes.len();
-        let rows: Vec<Runs<'_>> = (0..plays)
-            .map(|play| Runs(&classes.site[play * n..(play + 1) * n]))
-            .collect();
+        let rows: Vec<Runs<'_>> = (0..plays).map(|play| Runs(classes.play(play))).collect();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("blocks", &classes.blocks)?;
         if !classes.load.is_empty() {
