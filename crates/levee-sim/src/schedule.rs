@@ -355,13 +355,13 @@ pub(crate) fn exponential(rng: &mut impl Rng) -> f64 {
 }
 
 /// Standard normal, by the method of Box and Muller; one of the pair is left, so that a call takes as many draws as any other.
-fn normal(rng: &mut impl Rng) -> f64 {
+pub(crate) fn normal(rng: &mut impl Rng) -> f64 {
     let radius = libm::sqrt(2.0 * exponential(rng));
     radius * libm::cos(std::f64::consts::TAU * unit(rng))
 }
 
 /// Gamma of this shape and scale 1, by the method of Marsaglia and Tsang (ACM TOMS 26(3), 2000), exact.
-fn gamma(rng: &mut impl Rng, shape: f64) -> f64 {
+pub(crate) fn gamma(rng: &mut impl Rng, shape: f64) -> f64 {
     if shape < 1.0 {
         // Their section 6: a draw of shape + 1 times a power of a uniform one.
         let power = libm::pow(1.0 - unit(rng), 1.0 / shape);

@@ -19,8 +19,11 @@
 mod catchments;
 mod deployment;
 mod parallel;
+mod plan;
 mod policies;
+mod possible;
 mod propagate;
+mod relax;
 mod site_set;
 #[cfg(test)]
 mod tests;
@@ -30,14 +33,11 @@ use levee_policy::reroute::{Asn, Routing, SiteId, Sites};
 pub use self::{
     catchments::{Catchments, Learned},
     deployment::{Deployment, DeploymentError, LINKS_MAX, Link, LinkKind, Site},
+    plan::{PATH_LENGTH_MAX, RoutingError},
     policies::{AsSet, Policies, Tie},
-    propagate::{PATH_LENGTH_MAX, RoutingError},
     site_set::SiteSet,
 };
-use self::{
-    deployment::Placed,
-    propagate::{Plan, propagate},
-};
+use self::{deployment::Placed, plan::Plan, propagate::propagate};
 use crate::graph::AsGraph;
 
 /// The Internet in a box: a graph, the sites on it, and what its ASes do with routes.
@@ -97,7 +97,7 @@ impl<'a> Internet<'a> {
     /// does not have, or has a path longer than [`PATH_LENGTH_MAX`].
     pub fn catchments(&self, routing: &Routing) -> Result<Catchments, RoutingError> {
         let plan = Plan::new(self, routing)?;
-        Ok(propagate(self, &plan, None))
+        propagate(self, &plan, None)
     }
 
     /// Which site each AS reaches when the sites change to this from what they announced before. With [`Tie::Oldest`] an AS
@@ -112,7 +112,7 @@ impl<'a> Internet<'a> {
         routing: &Routing,
     ) -> Result<Catchments, RoutingError> {
         let plan = Plan::new(self, routing)?;
-        Ok(propagate(self, &plan, Some(before)))
+        propagate(self, &plan, Some(before))
     }
 
     /// Which site each AS reaches when the sites announce this one after another, each once the routes of those before it have
@@ -130,9 +130,9 @@ impl<'a> Internet<'a> {
         let mut before = None;
         for upto in 1..=order.len() {
             let some = plan.only(&order[..upto]);
-            before = Some(propagate(self, &some, before.as_ref()));
+            before = Some(propagate(self, &some, before.as_ref())?);
         }
-        Ok(propagate(self, &plan, before.as_ref()))
+        propagate(self, &plan, before.as_ref())
     }
 
     /// The AS of the site of a link.

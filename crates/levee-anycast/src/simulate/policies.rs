@@ -1,6 +1,9 @@
 //! What the ASes of the Internet do with routes.
 
-use levee_policy::reroute::Asn;
+use levee_policy::reroute::{
+    Asn, Community,
+    candidates::{CommunityTable, Effect},
+};
 
 use super::{LinkKind, deployment::Placed};
 use crate::graph::AsGraph;
@@ -48,7 +51,10 @@ pub struct Policies {
     pub path_max_transit: u16,
     /// The longest path that an AS without customers takes.
     pub path_max_edge: u16,
-    /// Who takes communities off what it passes on.
+    /// What upstreams do with communities on routes that they have from customers, or straight from a site. All others pass
+    /// communities on.
+    pub communities: CommunityTable,
+    /// Who takes communities off what it passes on, after acting on its own.
     pub communities_stripped: AsSet,
 }
 
@@ -62,6 +68,7 @@ impl Policies {
             tier1_filter: AsSet::Nobody,
             path_max_transit: super::PATH_LENGTH_MAX,
             path_max_edge: super::PATH_LENGTH_MAX,
+            communities: CommunityTable::default(),
             communities_stripped: AsSet::Nobody,
         }
     }
@@ -144,6 +151,8 @@ pub(super) struct Resolved {
     pub(super) flags: Box<[u8]>,
     pub(super) path_max_transit: u16,
     pub(super) path_max_edge: u16,
+    /// By upstream, as far as the graph has it.
+    pub(super) communities: Vec<(u32, Community, Effect)>,
 }
 
 pub(super) fn resolve(policies: &Policies, graph: &AsGraph, placed: &Placed) -> Resolved {
@@ -171,7 +180,13 @@ pub(super) fn resolve(policies: &Policies, graph: &AsGraph, placed: &Placed) -> 
     policies
         .communities_stripped
         .mark(graph, &mut flags, STRIPS);
+    let offered = policies.communities.upstreams().filter_map(|asn| {
+        let index = graph.find(asn)?;
+        let offered = policies.communities.offered_by(asn);
+        Some(offered.map(move |(community, effect)| (index, community, effect)))
+    });
     Resolved {
+        communities: offered.flatten().collect(),
         tie: policies.tie,
         flags,
         path_max_transit: policies.path_max_transit.min(super::PATH_LENGTH_MAX),

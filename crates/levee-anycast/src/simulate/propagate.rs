@@ -1,70 +1,17 @@
 //! From announcements to routes: three sweeps by path length.
 
-use std::collections::BTreeMap;
-
-use levee_policy::reroute::{Asn, Path, Routing, SiteId};
+use levee_policy::reroute::{Asn, candidates::Preference};
 
 use super::{
     Catchments, Internet, Learned, LinkKind, SiteSet, Tie,
     catchments::Announced,
-    policies::{EDGE, ORIGIN, TAKES_LOOPS, TIER1, TIER1_FILTER},
+    plan::{Plan, RoutingError, Treatment},
+    policies::{EDGE, ORIGIN, STRIPS, TIER1_FILTER},
+    possible::Possible,
 };
-
-/// The longest AS path that any AS takes. Routers refuse far shorter ones.
-pub const PATH_LENGTH_MAX: u16 = 1000;
 
 /// Instead of the number of an AS: the route is from a site.
 const SITE: u32 = u32::MAX;
-
-/// Why a routing configuration cannot be simulated.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RoutingError {
-    /// Only its name is known.
-    #[error(
-        "configuration {name}: what the sites announce is not known; expected one with its announcements"
-    )]
-    NoAnnouncements {
-        /// Its name.
-        name: String,
-    },
-    /// For other sites.
-    #[error(
-        "configuration {name}: {found} announcements for {sites} sites; expected one for each site"
-    )]
-    Sites {
-        /// Its name.
-        name: String,
-        /// How many announcements.
-        found: usize,
-        /// How many sites.
-        sites: usize,
-    },
-    /// For a neighbour that the site does not have.
-    #[error(
-        "configuration {name}: site {site} has no neighbour AS{neighbour}; expected one of its links"
-    )]
-    Neighbour {
-        /// Its name.
-        name: String,
-        /// The site's name.
-        site: String,
-        /// Which.
-        neighbour: Asn,
-    },
-    /// Beyond [`PATH_LENGTH_MAX`].
-    #[error(
-        "configuration {name}: site {site} announces a path of {length} ASes; expected at most {PATH_LENGTH_MAX}"
-    )]
-    TooLong {
-        /// Its name.
-        name: String,
-        /// The site's name.
-        site: String,
-        /// Of the path.
-        length: usize,
-    },
-}
 
 /// The route of an AS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +28,7 @@ pub(super) struct Route {
 }
 
 impl Route {
-    const NONE: Self = Self {
+    pub(super) const NONE: Self = Self {
         from: SITE,
         since: 0,
         link: 0,
@@ -94,135 +41,19 @@ impl Route {
     pub(super) fn sender(&self) -> Option<u32> {
         (self.from != SITE).then_some(self.from)
     }
-}
 
-/// How the ASes on the way treat a route, beyond its length.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Treatment {
-    /// ASes that drop it as a loop, ascending.
-    dropped_by: Vec<u32>,
-    /// Has a Tier-1 in its path by poisoning.
-    tier1: bool,
-}
-
-/// What a link carries.
-#[derive(Clone, Debug)]
-struct Seed {
-    path: Path,
-    length: u16,
-    treatment: u16,
-}
-
-/// A routing configuration, made ready for a graph.
-#[derive(Clone, Debug)]
-pub(super) struct Plan {
-    /// By link of the deployment.
-    seeds: Vec<Option<Seed>>,
-    /// The first is that of a plain announcement.
-    treatments: Vec<Treatment>,
-    sites: Vec<SiteId>,
-}
-
-impl Plan {
-    pub(super) fn new(internet: &Internet<'_>, routing: &Routing) -> Result<Self, RoutingError> {
-        let name = || routing.name.clone();
-        let Some(announcements) = &routing.announcements else {
-            return Err(RoutingError::NoAnnouncements { name: name() });
-        };
-        let sites = internet.sites.len();
-        if announcements.len() != sites {
-            return Err(RoutingError::Sites {
-                name: name(),
-                found: announcements.len(),
-                sites,
-            });
-        }
-        let links = &internet.placed.links;
-        for (site, announcement) in internet.sites.ids().zip(announcements) {
-            for neighbour in announcement.neighbours.keys() {
-                if !links.iter().any(|l| (l.site, l.asn) == (site, *neighbour)) {
-                    return Err(RoutingError::Neighbour {
-                        name: name(),
-                        site: internet.sites.name(site).to_owned(),
-                        neighbour: *neighbour,
-                    });
-                }
-            }
-        }
-        let mut numbers = BTreeMap::from([(Treatment::default(), 0)]);
-        let mut treatments = vec![Treatment::default()];
-        let mut seeds = Vec::with_capacity(links.len());
-        for link in links {
-            let Some(path) = announcements[link.site.index()].to(link.asn) else {
-                seeds.push(None);
-                continue;
-            };
-            let length = path.length();
-            let short = u16::try_from(length).ok().filter(|n| *n <= PATH_LENGTH_MAX);
-            let length = short.ok_or_else(|| RoutingError::TooLong {
-                name: name(),
-                site: internet.sites.name(link.site).to_owned(),
-                length,
-            })?;
-            let treatment = treatment(internet, path);
-            let number = *numbers.entry(treatment).or_insert_with_key(|treatment| {
-                treatments.push(treatment.clone());
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    reason = "there are at most LINKS_MAX"
-                )]
-                let number = (treatments.len() - 1) as u16;
-                number
-            });
-            seeds.push(Some(Seed {
-                path: path.clone(),
-                length,
-                treatment: number,
-            }));
-        }
-        Ok(Self {
-            seeds,
-            treatments,
-            sites: links.iter().map(|link| link.site).collect(),
-        })
+    /// Whether it is the same, whenever it came.
+    pub(super) fn is_same_as(&self, other: &Self) -> bool {
+        let since = self.since;
+        *self == Self { since, ..*other }
     }
-
-    /// Of these sites only.
-    pub(super) fn only(&self, sites: &[SiteId]) -> Self {
-        let mut plan = self.clone();
-        for (seed, site) in plan.seeds.iter_mut().zip(&plan.sites) {
-            if !sites.contains(site) {
-                *seed = None;
-            }
-        }
-        plan
-    }
-}
-
-fn treatment(internet: &Internet<'_>, path: &Path) -> Treatment {
-    let flags = &internet.policies.flags;
-    let poisoned = path
-        .poison
-        .iter()
-        .filter_map(|asn| internet.graph.find(*asn));
-    let mut treatment = Treatment::default();
-    for index in poisoned {
-        let flags = flags[index as usize];
-        treatment.tier1 |= flags & TIER1 != 0;
-        if flags & TAKES_LOOPS == 0 {
-            treatment.dropped_by.push(index);
-        }
-    }
-    treatment.dropped_by.sort_unstable();
-    treatment.dropped_by.dedup();
-    treatment
 }
 
 pub(super) fn propagate(
     internet: &Internet<'_>,
     plan: &Plan,
     before: Option<&Catchments>,
-) -> Catchments {
+) -> Result<Catchments, RoutingError> {
     if internet.sites.len() <= 64 {
         Sweep::<1>::new(internet, plan, before).run()
     } else {
@@ -230,18 +61,40 @@ pub(super) fn propagate(
     }
 }
 
+impl Internet<'_> {
+    /// Whether an AS takes such a route.
+    pub(super) fn accepts(
+        &self,
+        to: u32,
+        treatment: &Treatment,
+        length: u16,
+        learned: Learned,
+    ) -> bool {
+        let flags = self.policies.flags[to as usize];
+        let longest = if flags & EDGE != 0 {
+            self.policies.path_max_edge
+        } else {
+            self.policies.path_max_transit
+        };
+        let leaked = treatment.tier1 && flags & TIER1_FILTER != 0 && learned != Learned::Provider;
+        flags & ORIGIN == 0 && length <= longest && !leaked && !treatment.is_dropped_by(to)
+    }
+}
+
 /// The state of the sweeps. Sets of sites have `64 * W` bits.
-struct Sweep<'a, const W: usize> {
-    internet: &'a Internet<'a>,
-    plan: &'a Plan,
+pub(super) struct Sweep<'a, const W: usize> {
+    pub(super) internet: &'a Internet<'a>,
+    pub(super) plan: &'a Plan,
     before: Option<&'a Catchments>,
     step: u32,
     announced: Vec<Option<Announced>>,
-    routes: Box<[Route]>,
+    pub(super) routes: Box<[Route]>,
     /// By AS: the sites of all routes as good as its own.
     sets: Box<[[u64; W]]>,
     /// By path length: ASes that have, or had, a route of that length.
     waiting: Vec<Vec<u32>>,
+    /// ASes that a community makes prefer others to a customer's route.
+    pub(super) demoting: Vec<u32>,
 }
 
 impl<'a, const W: usize> Sweep<'a, W> {
@@ -266,40 +119,51 @@ impl<'a, const W: usize> Sweep<'a, W> {
             routes: vec![Route::NONE; internet.graph.len()].into_boxed_slice(),
             sets: vec![[0; W]; internet.graph.len()].into_boxed_slice(),
             waiting: Vec::new(),
+            demoting: Vec::new(),
         }
     }
 
-    fn run(mut self) -> Catchments {
+    fn run(mut self) -> Result<Catchments, RoutingError> {
         self.up();
         self.across();
         self.down();
-        self.finish()
+        if !self.demoting.is_empty() {
+            self.demoting.sort_unstable();
+            self.demoting.dedup();
+            self.relax()?;
+        }
+        Ok(self.finish())
     }
 
     /// The sites' own announcements over links of a kind.
     fn sites_announce(&mut self, kind: LinkKind, learned: Learned) {
         let internet = self.internet;
-        for (number, (link, seed)) in
-            (0_u16..).zip(internet.placed.links.iter().zip(&self.plan.seeds))
-        {
-            let Some(seed) = seed.as_ref().filter(|_| link.kind == kind) else {
+        for (number, link) in (0_u16..).zip(&internet.placed.links) {
+            if link.kind != kind {
                 continue;
-            };
-            let mut set = [0; W];
-            set[link.site.index() >> 6] |= 1 << (link.site.0 & 63);
-            let route = Route {
-                from: SITE,
-                since: 0,
-                link: number,
-                length: seed.length,
-                treatment: seed.treatment,
-                learned: Some(learned),
-            };
-            self.offer(link.neighbour, route, set);
+            }
+            if let Some(route) = self.announcement(number, learned) {
+                let mut set = [0; W];
+                set[link.site.index() >> 6] |= 1 << (link.site.0 & 63);
+                self.offer(link.neighbour, route, set);
+            }
         }
     }
 
-    /// Up: from customers to providers, the shortest paths first.
+    /// What is announced on a link.
+    pub(super) fn announcement(&self, number: u16, learned: Learned) -> Option<Route> {
+        let seed = self.plan.seeds[usize::from(number)].as_ref()?;
+        Some(Route {
+            from: SITE,
+            since: 0,
+            link: number,
+            length: seed.length,
+            treatment: seed.treatment,
+            learned: Some(learned),
+        })
+    }
+
+    /// From customers to providers, the shortest paths first.
     fn up(&mut self) {
         let graph = self.internet.graph;
         self.sites_announce(LinkKind::Transit, Learned::Customer);
@@ -312,7 +176,7 @@ impl<'a, const W: usize> Sweep<'a, W> {
         }
     }
 
-    /// Across: what came from customers goes to peers, once.
+    /// What came from customers goes to peers, once.
     fn across(&mut self) {
         let graph = self.internet.graph;
         self.sites_announce(LinkKind::Peer, Learned::Peer);
@@ -330,7 +194,7 @@ impl<'a, const W: usize> Sweep<'a, W> {
         }
     }
 
-    /// Down: from providers to customers, the shortest paths first.
+    /// From providers to customers, the shortest paths first.
     fn down(&mut self) {
         let graph = self.internet.graph;
         self.waiting.iter_mut().for_each(Vec::clear);
@@ -388,15 +252,14 @@ impl<'a, const W: usize> Sweep<'a, W> {
     }
 
     /// The route of an AS is final: since when does it have it?
-    fn settle(&mut self, index: u32) {
+    pub(super) fn settle(&mut self, index: u32) {
         let route = self.routes[index as usize];
-        let same = self
-            .before
-            .map(|before| before.routes[index as usize])
-            .filter(|old| {
-                let key = |r: &Route| (r.from, r.link, r.length, r.learned);
-                key(old) == key(&route) && self.sent(&route) < self.step
-            });
+        let old = self.before.map(|before| before.routes[index as usize]);
+        let same = old.filter(|old| {
+            // Treatments of another plan have other numbers; they follow from the announcement and the way.
+            let key = |r: &Route| (r.from, r.link, r.length, r.learned);
+            key(old) == key(&route) && self.sent(&route) < self.step
+        });
         self.routes[index as usize].since = same.map_or(self.step, |old| old.since);
     }
 
@@ -406,28 +269,49 @@ impl<'a, const W: usize> Sweep<'a, W> {
             Some(from) => self.routes[from as usize].since,
             None => self.announced[usize::from(route.link)]
                 .as_ref()
-                .map_or(self.step, |a| a.since),
+                .map_or(self.step, |announced| announced.since),
         }
     }
 
     fn send(&mut self, from: u32, to: u32, learned: Learned) {
-        // What came from a better side stays.
-        if self.learned(to).is_some_and(|has| has < learned) {
-            return;
+        if let Some(offered) = self.passed_on(from, to, learned) {
+            self.offer(to, offered, self.sets[from as usize]);
         }
+    }
+
+    /// The route of an AS as a neighbour gets it.
+    pub(super) fn passed_on(&self, from: u32, to: u32, learned: Learned) -> Option<Route> {
         let route = self.routes[from as usize];
-        let offered = Route {
+        let (mut copies, mut treatment) = (0, route.treatment);
+        if treatment != 0 {
+            let acts = route.learned == Some(Learned::Customer) || route.from == SITE;
+            let strips = self.internet.policies.flags[from as usize] & STRIPS != 0;
+            let receiver = (self.internet.graph.asn(to), learned);
+            (copies, treatment) = self
+                .plan
+                .passed_on(treatment, (from, acts, strips), receiver)?;
+        }
+        Some(Route {
             from,
             since: 0,
-            length: route.length + 1,
+            link: route.link,
+            length: route.length.saturating_add(1 + copies),
+            treatment,
             learned: Some(learned),
-            ..route
-        };
-        self.offer(to, offered, self.sets[from as usize]);
+        })
     }
 
     fn offer(&mut self, to: u32, offered: Route, set: [u64; W]) {
-        if !self.accepts(to, &offered) {
+        // What came from a better side stays.
+        if self
+            .learned(to)
+            .is_some_and(|has| Some(has) < offered.learned)
+            || !self.accepts(to, &offered)
+        {
+            return;
+        }
+        if offered.learned == Some(Learned::Customer) && self.preference(to, &offered).is_some() {
+            self.demoting.push(to);
             return;
         }
         let has = self.routes[to as usize];
@@ -447,26 +331,23 @@ impl<'a, const W: usize> Sweep<'a, W> {
         }
     }
 
-    fn accepts(&self, to: u32, offered: &Route) -> bool {
-        let policies = &self.internet.policies;
-        let flags = policies.flags[to as usize];
-        let longest = if flags & EDGE != 0 {
-            policies.path_max_edge
-        } else {
-            policies.path_max_transit
-        };
-        if flags & ORIGIN != 0 || offered.length > longest {
-            return false;
-        }
-        let treatment = &self.plan.treatments[usize::from(offered.treatment)];
-        let leaked = treatment.tier1
-            && flags & TIER1_FILTER != 0
-            && offered.learned != Some(Learned::Provider);
-        !leaked && treatment.dropped_by.binary_search(&to).is_err()
+    fn treatment(&self, route: &Route) -> &Treatment {
+        &self.plan.treatments[usize::from(route.treatment)]
+    }
+
+    pub(super) fn accepts(&self, to: u32, offered: &Route) -> bool {
+        let learned = offered.learned.unwrap_or(Learned::Provider);
+        self.internet
+            .accepts(to, self.treatment(offered), offered.length, learned)
+    }
+
+    /// How an AS ranks a customer's route, if a community makes it rank it lower.
+    pub(super) fn preference(&self, to: u32, route: &Route) -> Option<Preference> {
+        self.treatment(route).preference(to)
     }
 
     /// Of routes equally preferred and equally long, that with the least key is taken.
-    fn tie_key(&self, route: &Route) -> (u32, Asn, u16) {
+    pub(super) fn tie_key(&self, route: &Route) -> (u32, Asn, u16) {
         let age = match self.internet.policies.tie {
             Tie::LowestNeighbour => 0,
             Tie::Oldest => self.sent(route),
@@ -479,18 +360,21 @@ impl<'a, const W: usize> Sweep<'a, W> {
     }
 
     fn finish(self) -> Catchments {
-        let links = &self.internet.placed.links;
-        let ties = (0_u32..)
-            .zip(self.sets.iter())
-            .filter(|(_, set)| set.iter().map(|word| word.count_ones()).sum::<u32>() > 1);
+        let internet = self.internet;
+        let ties = if self.plan.is_plain() {
+            let more = |set: &[u64; W]| set.iter().map(|word| word.count_ones()).sum::<u32>() > 1;
+            let ties = (0_u32..).zip(self.sets.iter()).filter(|(_, set)| more(set));
+            ties.map(|(index, set)| (index, SiteSet::from_words(set)))
+                .collect()
+        } else {
+            Possible::ties(internet, self.plan)
+        };
+        let links = (0_u16..).zip(&internet.placed.links);
         Catchments {
-            ties: ties
-                .map(|(index, set)| (index, SiteSet::from_words(set)))
-                .collect(),
+            ties,
             routes: self.routes,
-            links: (0_u16..)
-                .zip(links)
-                .map(|(number, link)| (link.site, self.internet.origin(number)))
+            links: links
+                .map(|(number, link)| (link.site, internet.origin(number)))
                 .collect(),
             announced: self.announced,
             step: self.step,

@@ -18,7 +18,7 @@
 //! # How it goes
 //!
 //! [`estimate`] gives offered loads with intervals; [`detect`] says how bad it is, with hysteresis; [`planner`] ranks the plays;
-//! [`Responder`] is the loop: detect, estimate, select, deploy, wait, look again. A [`Budget`] holds it below route-flap damping.
+//! [`Responder`] is the loop: detect, estimate, select, deploy, wait, look again. A [`budget`] holds it below route-flap damping.
 //!
 //! # What it leaves out
 //!
@@ -33,7 +33,7 @@ pub mod estimate;
 pub mod planner;
 mod playbook;
 mod range;
-mod responder;
+pub mod responder;
 mod sites;
 
 pub use self::{
@@ -43,6 +43,9 @@ pub use self::{
     },
     playbook::{BLOCKS_MAX, Classes, LOAD_MAX, PLAYS_MAX, Play, Playbook},
     range::Range,
-    responder::{Input, Measure, Operator, Output, Responder, SiteMeasure, Step},
+    responder::{
+        Config, Input, Kind, Measure, Operator, Output, Responder, ResumeError, SiteMeasure, Step,
+        Why,
+    },
     sites::{SITES_MAX, SiteId, Sites},
 };

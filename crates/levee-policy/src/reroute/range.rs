@@ -2,18 +2,38 @@
 
 use core::ops::Add;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An estimate with its interval: `low <= likely <= high`. A bound that is not known is infinite.
+///
+/// JSON has no infinity: a bound that is not known is written as `null`, and so read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Range {
     /// It is hardly less than this.
+    #[serde(serialize_with = "write", deserialize_with = "read_low")]
     pub low: f64,
     /// The estimate.
     pub likely: f64,
     /// It is hardly more than this.
+    #[serde(serialize_with = "write", deserialize_with = "read_high")]
     pub high: f64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn write<S: Serializer>(bound: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    bound.is_finite().then_some(*bound).serialize(serializer)
+}
+
+fn read_low<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NEG_INFINITY))
+}
+
+fn read_high<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }
 
 impl Range {
@@ -56,6 +76,40 @@ impl Add for Range {
             low: self.low + other.low,
             likely: self.likely + other.likely,
             high: self.high + other.high,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_that_is_not_known_survives_its_text() {
+        for (range, text) in [
+            (
+                Range::exactly(1.5),
+                r#"{"low":1.5,"likely":1.5,"high":1.5}"#,
+            ),
+            (
+                Range {
+                    low: 1.0,
+                    likely: 2.0,
+                    high: f64::INFINITY,
+                },
+                r#"{"low":1.0,"likely":2.0,"high":null}"#,
+            ),
+            (
+                Range {
+                    low: f64::NEG_INFINITY,
+                    likely: 2.0,
+                    high: 3.0,
+                },
+                r#"{"low":null,"likely":2.0,"high":3.0}"#,
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&range).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Range>(text).unwrap(), range);
         }
     }
 }

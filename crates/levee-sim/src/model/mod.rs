@@ -4,6 +4,7 @@
 //! calls or connections from the [`schedule`](crate::schedule) that a live run takes them from. It is made once from a plain
 //! setup and restarted for each run, so that runs allocate nothing.
 
+pub mod anycast;
 pub mod http;
 pub mod sip;
 pub mod thinner;
@@ -96,6 +97,16 @@ impl Rerun for http::Http {
 }
 
 impl Rerun for thinner::SpeakUp {
+    fn restart(&mut self, run: u64) {
+        Self::restart(self, run);
+    }
+
+    fn end(&self) -> Time {
+        Self::end(self)
+    }
+}
+
+impl Rerun for anycast::Anycast {
     fn restart(&mut self, run: u64) {
         Self::restart(self, run);
     }

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::read::{DAY, ReadFile};
+use levee_config::Variant;
+
+use super::ServiceKind;
+use super::raw::{RawDuration, RawDurationKind};
+use super::read::{DAY, ReadFile, Reader, std};
 use crate::fit;
 use crate::schedule::Durations;
 
@@ -63,6 +67,99 @@ fn of_records(path: &str, text: &str) -> Result<Durations, FileError> {
         return Err((format!("{path}: no answered call"), expected));
     }
     Ok(Durations::Empirical(all.into()))
+}
+
+impl<'d, 't> Reader<'d, 't> {
+    /// The law at `key` of a table.
+    pub(super) fn durations(
+        &mut self,
+        at: &Variant<'d, 't>,
+        key: &str,
+        raw: &RawDuration,
+    ) -> Option<Durations> {
+        use RawDurationKind::{Exponential, File, Fixed, Gamma, Lognormal, Weibull};
+        let kind = raw.kind;
+        let name = kind.name();
+        for (field, given, wanted) in [
+            ("mean", raw.mean.is_some(), kind != File),
+            ("sigma", raw.sigma.is_some(), kind == Lognormal),
+            (
+                "shape",
+                raw.shape.is_some(),
+                matches!(kind, Gamma | Weibull),
+            ),
+            ("path", raw.path.is_some(), kind == File),
+        ] {
+            if given && !wanted {
+                self.refuse(
+                    at,
+                    &format!("{key}.{field}"),
+                    format!("`{field}` for durations of kind {name}"),
+                    "only keys that this kind has",
+                    "take it out, or change `kind`",
+                );
+                return None;
+            }
+            if wanted && !given {
+                self.refuse(
+                    at,
+                    key,
+                    format!("durations of kind {name} without `{field}`"),
+                    &format!("`{field}`"),
+                    "add it: mean = \"5s\", sigma = 1.0, shape = 2.0, path = \"seconds.txt\"",
+                );
+                return None;
+            }
+        }
+        let mean = raw.mean.map(std).unwrap_or_default();
+        if kind != File {
+            let remedy = "write a mean such as \"5s\"";
+            let seconds = mean.as_secs_f64();
+            // A server may work on a request for some microseconds.
+            let low = match self.kind {
+                ServiceKind::Sip => 0.001,
+                ServiceKind::Http => 1e-6,
+                // Routes may change at once.
+                ServiceKind::Anycast => 0.0,
+            };
+            self.range(at, &format!("{key}.mean"), seconds, (low, DAY), remedy);
+        }
+        let sigma = raw.sigma.unwrap_or_default();
+        let remedy = "telephone calls have about 1";
+        self.range(at, &format!("{key}.sigma"), sigma, (0.0, 5.0), remedy);
+        let shape = raw.shape.unwrap_or(1.0);
+        let remedy = "1 is the exponential; below it short and very long calls are many";
+        self.range(at, &format!("{key}.shape"), shape, (0.1, 100.0), remedy);
+        Some(match kind {
+            Exponential => Durations::Exponential(mean),
+            Fixed => Durations::Fixed(mean),
+            Lognormal => Durations::Lognormal { mean, sigma },
+            Gamma => Durations::Gamma { mean, shape },
+            Weibull => Durations::Weibull { mean, shape },
+            File => self.durations_of_file(at, key, raw.path.as_deref().unwrap_or_default())?,
+        })
+    }
+
+    fn durations_of_file(
+        &mut self,
+        at: &Variant<'d, 't>,
+        key: &str,
+        path: &str,
+    ) -> Option<Durations> {
+        if !self.files.contains_key(path) {
+            let durations = durations(path, self.read);
+            self.files.insert(path.to_owned(), durations);
+        }
+        match self.files.get(path)? {
+            Ok(durations) => Some(durations.clone()),
+            Err((found, expected)) => {
+                let remedy = "one duration in seconds on each line, where an empty line and what follows # are passed over; or call records, which `levee fit` says more about";
+                let problem = at.problem(&format!("{key}.path"), found, *expected, remedy);
+                self.problems.push(problem);
+                None
+            }
+        }
+    }
 }
 
 #[cfg(test)]

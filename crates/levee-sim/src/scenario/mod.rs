@@ -3,6 +3,7 @@
 //! Pure: text in, a [`Scenario`] or every problem of the text out. docs/scenario.md describes each key. A list in a place
 //! that takes one value is swept, whatever the key: a [`Point`] is one combination, and its [`Setup`] holds single values.
 
+mod anycast;
 #[cfg(test)]
 mod edits;
 mod http;
@@ -78,6 +79,8 @@ pub struct Setup {
     /// What only a service of [`ServiceKind::Http`] with a rate has: the thinner's. Then `http` and `defense` are `None`, and
     /// `service`, `honest` and `attack` say the same in the words of other services.
     pub thinner: Option<Thinner>,
+    /// What only a service of [`ServiceKind::Anycast`] has: all that its model takes. Then the rest but `run` says nothing of it.
+    pub anycast: Option<Box<crate::model::anycast::Setup>>,
 }
 
 /// The `[service]` table.
@@ -97,6 +100,8 @@ pub enum ServiceKind {
     Sip,
     /// Requests, one a connection. For the model only: there is no live front for it yet.
     Http,
+    /// A prefix that is announced from several sites. For the model only.
+    Anycast,
 }
 
 /// The `[honest]` table.

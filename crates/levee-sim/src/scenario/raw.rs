@@ -50,6 +50,7 @@ pub(super) struct RawLane<D = Config> {
     pub(super) defense: Option<D>,
     pub(super) timeouts: Option<RawTimeouts>,
     pub(super) in_call: Option<RawInCall>,
+    pub(super) play: Option<String>,
 }
 
 impl<D> RawLane<D> {
@@ -59,6 +60,7 @@ impl<D> RawLane<D> {
             defense: None,
             timeouts: None,
             in_call: None,
+            play: None,
         }
     }
 }

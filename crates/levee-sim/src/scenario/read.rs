@@ -11,14 +11,13 @@ use levee_policy::Span;
 use levee_policy::selective::Config;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::measured::{self, FileError};
+use super::measured::FileError;
 use super::raw::{
-    RawAttack, RawDuration, RawDurationKind, RawHonest, RawLane, RawModel, RawRate, RawRun,
-    RawService, Tables, many,
+    RawAttack, RawHonest, RawLane, RawModel, RawRate, RawRun, RawService, Tables, many,
 };
 use super::{
     AtValue, Attack, Attackers, Honest, ModelSettings, Point, Run, Scenario, Service, ServiceKind,
-    Setup, http, lane_name, questions, thinner,
+    Setup, anycast, http, lane_name, questions, thinner,
 };
 use crate::model::sip::Quirks;
 use crate::schedule::Durations;
@@ -36,8 +35,8 @@ pub(super) const DAY: f64 = 86_400.0;
 pub(super) type ReadFile<'r> = &'r dyn Fn(&str) -> std::io::Result<String>;
 
 /// Keys that hold a list by themselves, and so are not swept.
-const LISTS_OF_DEFENSE: &[&str] = &["class", "phase"];
-const LISTS_OF_LANE: &[&str] = &["name", "defense.class", "defense.phase"];
+const LISTS_OF_DEFENSE: &[&str] = &["class", "phase", "level"];
+const LISTS_OF_LANE: &[&str] = &["name", "defense.class", "defense.phase", "defense.level"];
 /// All points are run by one model.
 pub(super) const LISTS_OF_SERVICE: &[&str] = &["kind"];
 const LISTS_OF_MODEL: &[&str] = &["quirks"];
@@ -46,7 +45,11 @@ pub(super) const LISTS_OF_RUN: &[&str] = &["seed"];
 
 pub(super) fn scenario(file: &str, text: &str, read: ReadFile<'_>) -> Result<Scenario, Problems> {
     let document = Document::parse(file, text)?;
-    let _: Tables = document.read("")?;
+    let kind = document.text("service.kind");
+    let is_anycast = kind.is_some_and(|kind| kind.text == "anycast");
+    if !is_anycast {
+        let _: Tables = document.read("")?;
+    }
     let mut reader = Reader {
         document: &document,
         read,
@@ -56,6 +59,11 @@ pub(super) fn scenario(file: &str, text: &str, read: ReadFile<'_>) -> Result<Sce
         loads: BTreeMap::new(),
         problems: Vec::new(),
     };
+    if is_anycast {
+        reader.kind = ServiceKind::Anycast;
+        reader.thins = false;
+        return anycast::scenario(reader);
+    }
     // A server whose capacity is a rate is the thinner's; all of its tables are others.
     if reader.thins {
         return thinner::scenario(reader);
@@ -135,16 +143,16 @@ struct RawAttackers {
 /// Turns what was read into a scenario, and collects what is wrong with it.
 pub(super) struct Reader<'d, 't> {
     pub(super) document: &'d Document<'t>,
-    read: ReadFile<'d>,
+    pub(super) read: ReadFile<'d>,
     /// What is served, once that is read.
-    kind: ServiceKind,
+    pub(super) kind: ServiceKind,
     /// Whether it is the thinner's server, which has a rate.
     pub(super) thins: bool,
     /// Files of durations that have been read: each once, however many variants name it.
-    files: BTreeMap<String, Result<Durations, FileError>>,
+    pub(super) files: BTreeMap<String, Result<Durations, FileError>>,
     /// Loads by Erlang's formula, of a capacity and the bits of a blocking: not searched for again at each point.
     loads: BTreeMap<(u32, u64), f64>,
-    problems: Vec<Problem>,
+    pub(super) problems: Vec<Problem>,
 }
 
 impl<'d, 't> Reader<'d, 't> {
@@ -255,10 +263,12 @@ impl<'d, 't> Reader<'d, 't> {
         if self.kind != kind
             && let Some(key) = http::misplaced(at, keys)
         {
-            let (own, other) = match self.kind {
-                ServiceKind::Sip => ("sip", "http"),
-                ServiceKind::Http => ("http", "sip"),
+            let name = |kind| match kind {
+                ServiceKind::Sip => "sip",
+                ServiceKind::Http => "http",
+                ServiceKind::Anycast => "anycast",
             };
+            let (own, other) = (name(self.kind), name(kind));
             self.refuse(
                 at,
                 key,
@@ -271,6 +281,9 @@ impl<'d, 't> Reader<'d, 't> {
 
     /// Refuses keys of a lane that its model has no use for.
     fn lane_keys(&mut self, at: &Variant<'d, 't>) {
+        if self.kind != ServiceKind::Anycast {
+            self.keys_of(ServiceKind::Anycast, at, anycast::OF_LANE);
+        }
         if !self.thins {
             self.keys_of(ServiceKind::Http, at, http::OF_LANE);
         } else if let Some(key) = http::misplaced(at, http::OF_LANE) {
@@ -306,7 +319,7 @@ impl<'d, 't> Reader<'d, 't> {
         self.callers(at, "callers", raw.callers);
         self.keys_of(ServiceKind::Http, at, http::OF_HONEST);
         Some(RawCallers {
-            durations: self.durations(at, &raw.duration)?,
+            durations: self.durations(at, "duration", &raw.duration)?,
             raw: raw.clone(),
         })
     }
@@ -314,84 +327,6 @@ impl<'d, 't> Reader<'d, 't> {
     fn callers(&mut self, at: &Variant<'d, 't>, key: &str, callers: u32) {
         let remedy = "leave the key out for callers that are all different";
         self.range(at, key, callers.into(), (1.0, f64::from(u32::MAX)), remedy);
-    }
-
-    fn durations(&mut self, at: &Variant<'d, 't>, raw: &RawDuration) -> Option<Durations> {
-        use RawDurationKind::{Exponential, File, Fixed, Gamma, Lognormal, Weibull};
-        let kind = raw.kind;
-        let name = kind.name();
-        for (field, given, wanted) in [
-            ("mean", raw.mean.is_some(), kind != File),
-            ("sigma", raw.sigma.is_some(), kind == Lognormal),
-            (
-                "shape",
-                raw.shape.is_some(),
-                matches!(kind, Gamma | Weibull),
-            ),
-            ("path", raw.path.is_some(), kind == File),
-        ] {
-            if given && !wanted {
-                self.refuse(
-                    at,
-                    &format!("duration.{field}"),
-                    format!("`{field}` for durations of kind {name}"),
-                    "only keys that this kind has",
-                    "take it out, or change `kind`",
-                );
-                return None;
-            }
-            if wanted && !given {
-                self.refuse(
-                    at,
-                    "duration",
-                    format!("durations of kind {name} without `{field}`"),
-                    &format!("`{field}`"),
-                    "add it: mean = \"5s\", sigma = 1.0, shape = 2.0, path = \"seconds.txt\"",
-                );
-                return None;
-            }
-        }
-        let mean = raw.mean.map(std).unwrap_or_default();
-        if kind != File {
-            let remedy = "write a mean such as \"5s\"";
-            let seconds = mean.as_secs_f64();
-            // A server may work on a request for some microseconds.
-            let low = match self.kind {
-                ServiceKind::Sip => 0.001,
-                ServiceKind::Http => 1e-6,
-            };
-            self.range(at, "duration.mean", seconds, (low, DAY), remedy);
-        }
-        let sigma = raw.sigma.unwrap_or_default();
-        let remedy = "telephone calls have about 1";
-        self.range(at, "duration.sigma", sigma, (0.0, 5.0), remedy);
-        let shape = raw.shape.unwrap_or(1.0);
-        let remedy = "1 is the exponential; below it short and very long calls are many";
-        self.range(at, "duration.shape", shape, (0.1, 100.0), remedy);
-        Some(match kind {
-            Exponential => Durations::Exponential(mean),
-            Fixed => Durations::Fixed(mean),
-            Lognormal => Durations::Lognormal { mean, sigma },
-            Gamma => Durations::Gamma { mean, shape },
-            Weibull => Durations::Weibull { mean, shape },
-            File => self.durations_of_file(at, raw.path.as_deref().unwrap_or_default())?,
-        })
-    }
-
-    fn durations_of_file(&mut self, at: &Variant<'d, 't>, path: &str) -> Option<Durations> {
-        if !self.files.contains_key(path) {
-            let durations = measured::durations(path, self.read);
-            self.files.insert(path.to_owned(), durations);
-        }
-        match self.files.get(path)? {
-            Ok(durations) => Some(durations.clone()),
-            Err((found, expected)) => {
-                let remedy = "one duration in seconds on each line, where an empty line and what follows # are passed over; or call records, which `levee fit` says more about";
-                let problem = at.problem("duration.path", found, *expected, remedy);
-                self.problems.push(problem);
-                None
-            }
-        }
     }
 
     fn attack(&mut self, at: &Variant<'d, 't>, raw: &RawAttack) -> Option<RawAttackers> {
@@ -577,7 +512,10 @@ impl<'d, 't> Reader<'d, 't> {
             });
             let (at, raw) = (at.collect(), choice.value);
             LaneChoice {
-                name: (raw.name.clone()).unwrap_or_else(|| D::lane_name(raw.defense.as_ref())),
+                name: (raw.name.clone()).unwrap_or_else(|| match &raw.play {
+                    Some(play) => format!("static-{play}"),
+                    None => D::lane_name(raw.defense.as_ref()),
+                }),
                 raw,
                 at,
                 variant: Some(choice.variant),
@@ -654,6 +592,7 @@ impl<'d, 't> Reader<'d, 't> {
                 model: model.value.clone(),
                 http: (kind == ServiceKind::Http).then(http),
                 thinner: None,
+                anycast: None,
             };
             self.check_size(&setup, honest, attack);
             for lane in lanes {

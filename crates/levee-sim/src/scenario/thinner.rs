@@ -444,6 +444,7 @@ fn setup(own: Thinner, attacked: bool, run: Run) -> Setup {
         model: ModelSettings::default(),
         http: None,
         thinner: Some(own),
+        anycast: None,
     }
 }
 
