@@ -3,6 +3,7 @@
 
 mod anycast_playbook;
 mod anycast_plan;
+mod anycast_simulate;
 mod check;
 mod compare;
 mod config;
