@@ -4,6 +4,7 @@
 //! - [`playbook`]: a playbook out of maps and of others' files; its tables and its page.
 //! - [`graph`], [`simulate`]: the Internet in a box, ASes and who takes which route. Pure.
 //! - [`blocks`]: how many blocks an AS has.
+//! - [`predict`]: a playbook out of a simulation and blocks, before anything is announced.
 //! - [`known_good`]: traffic that is known to be good, and how much of it is to be expected when.
 //! - [`journal`]: what the responder has done, on disk.
 
@@ -13,4 +14,5 @@ pub mod journal;
 pub mod known_good;
 pub mod map;
 pub mod playbook;
+pub mod predict;
 pub mod simulate;

@@ -1,1 +1,8 @@
 //! Tests on real measurements, each in its own module.
+
+mod generated;
+mod graph;
+mod graph_targets;
+mod playbook;
+mod predict_replay;
+mod predict_targets;

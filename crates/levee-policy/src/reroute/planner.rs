@@ -50,7 +50,7 @@ use core::cmp::Ordering;
 use serde::{Deserialize, Serialize};
 
 use self::flows::Forecaster;
-pub use self::reason::Lost;
+pub use self::reason::{Amount, Lost};
 use super::{Playbook, Range, SiteId};
 use crate::{
     ConfigError,
@@ -217,7 +217,8 @@ impl Flaw {
     fn grade(self) -> u8 {
         match self {
             Self::MovesBreakwater { .. } => 1,
-            Self::Partial | Self::Ineffective | Self::NeedsDown { .. } | Self::ReachesNobody => 2,
+            Self::Partial | Self::Ineffective | Self::NeedsDown { .. } => 2,
+            Self::ReachesNobody => 3,
         }
     }
 }
@@ -450,3 +451,6 @@ fn figures<T: core::fmt::Debug>(
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,13 +3,13 @@
 use alloc::{vec, vec::Vec};
 
 use super::{Choice, Figures, Flaw, Forecast, Over, PlannerConfig, Role, Situation};
-use crate::reroute::{Play, Playbook, Range, SiteId};
+use crate::reroute::{Classes, Play, Playbook, Range, SiteId};
 
 /// A play that sends less than this share of the blocks to a site that is down does without it (our choice: the catchments of
 /// one play differ by 0.35% within two weeks, by the paper).
 const DOWN_SHARE: f64 = 0.005;
 
-/// A load is over a capacity by more than what rounding does to a sum.
+/// What rounding may do to a sum, as a share of it.
 const ROUNDING: f64 = 1e-9;
 
 /// Works out each play, with room that is used again for the next.
@@ -17,6 +17,8 @@ pub(super) struct Forecaster<'a> {
     playbook: &'a Playbook,
     situation: &'a Situation,
     config: &'a PlannerConfig,
+    /// Where there are any.
+    classes: Option<&'a Classes>,
     /// Number of sites.
     n: usize,
     /// All offered load.
@@ -52,7 +54,7 @@ impl<'a> Forecaster<'a> {
         let total = offered
             .iter()
             .fold(Range::default(), |sum, load| sum + *load);
-        let classes = playbook.classes();
+        let classes = playbook.classes().filter(|classes| !classes.is_empty());
         let here = classes.map_or(&[][..], |classes| classes.play(situation.current));
         let row = |site: &u8| usize::from(*site).min(n) * (n + 1);
         #[expect(clippy::cast_possible_truncation, reason = "at most (SITES_MAX + 1)^2")]
@@ -70,6 +72,7 @@ impl<'a> Forecaster<'a> {
             playbook,
             situation,
             config,
+            classes,
             n,
             total,
             normal,
@@ -249,10 +252,7 @@ impl<'a> Forecaster<'a> {
                 (load, concentrated, Range::default())
             }
             Figures::Classes(offered) => {
-                let there = self
-                    .playbook
-                    .classes()
-                    .map_or(&[][..], |classes| classes.play(play));
+                let there = self.classes.map_or(&[][..], |classes| classes.play(play));
                 let (load, nowhere) = sum_by_site(offered, there, n, |a, b| a + b);
                 (load.clone(), load, nowhere)
             }
@@ -287,7 +287,14 @@ impl<'a> Forecaster<'a> {
 
     /// What each site gets if the attack is denser where it moves.
     fn concentrated(&self, offered: &[Range], load: &[Range]) -> Vec<Range> {
-        let dense = |share: f64| times(self.config.concentration, share).min(1.0);
+        let dense = |share: f64| {
+            // What rounding leaves of nothing is nothing, however dense.
+            if share < ROUNDING {
+                0.0
+            } else {
+                (self.config.concentration * share).min(1.0)
+            }
+        };
         let mut all: Vec<Range> = load
             .iter()
             .map(|load| Range {
@@ -317,10 +324,7 @@ impl<'a> Forecaster<'a> {
         let add = |sum: f64, normal: f64, share: f64| sum + normal * share;
         let mut normal = match (&self.situation.normal, &self.normal) {
             (Some(Figures::Classes(by_class)), _) => {
-                let there = self
-                    .playbook
-                    .classes()
-                    .map_or(&[][..], |classes| classes.play(play));
+                let there = self.classes.map_or(&[][..], |classes| classes.play(play));
                 let (mut normal, nowhere) = sum_by_site(by_class, there, self.n, |a, b| a + b);
                 let shares = self.shares(play, |_| true);
                 normal
@@ -382,7 +386,7 @@ impl<'a> Forecaster<'a> {
             most.clone_from(share);
             return;
         }
-        if self.playbook.classes().is_some() {
+        if self.classes.is_some() {
             self.flow_of_classes(play);
         } else {
             let plays = self.playbook.plays();
@@ -394,7 +398,7 @@ impl<'a> Forecaster<'a> {
 
     fn flow_of_classes(&mut self, play: usize) {
         let n = self.n;
-        let Some(classes) = self.playbook.classes() else {
+        let Some(classes) = self.classes else {
             return;
         };
         self.moved.fill(0.0);

@@ -4,6 +4,7 @@ use alloc::{
     format,
     string::{String, ToString},
 };
+use core::fmt;
 
 use serde::Serialize;
 
@@ -120,8 +121,8 @@ impl Lost {
                 let name = sites.name(site);
                 format!(
                     "{name} would get {} of {}{when}",
-                    amount(load),
-                    amount(capacity)
+                    Amount(load),
+                    Amount(capacity)
                 )
             }
             Self::Kept { kept, before } => {
@@ -195,24 +196,30 @@ fn worst_site(
     })
 }
 
-/// As a person would say it: `61,234`, `0.25`.
-fn amount(value: f64) -> String {
-    if !value.is_finite() {
-        return "any load".to_string();
-    }
-    if value < 100.0 {
-        // Two digits after the point at most.
-        return (libm::round(value * 100.0) / 100.0).to_string();
-    }
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
-            text.push(',');
+/// A load or capacity as a person would say it: `61,234`, `0.25`, `any load`.
+#[derive(Clone, Copy, Debug)]
+pub struct Amount(pub f64);
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(value) = *self;
+        if !value.is_finite() {
+            return f.pad("any load");
         }
-        text.push(digit);
+        if value < 100.0 {
+            // Two digits after the point at most.
+            return f.pad(&(libm::round(value * 100.0) / 100.0).to_string());
+        }
+        let digits = format!("{value:.0}");
+        let mut text = String::new();
+        for (i, digit) in digits.chars().enumerate() {
+            if i > 0 && (digits.len() - i).is_multiple_of(3) {
+                text.push(',');
+            }
+            text.push(digit);
+        }
+        f.pad(&text)
     }
-    text
 }
 
 fn percent(share: f64) -> String {

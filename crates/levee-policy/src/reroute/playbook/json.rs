@@ -1,22 +1,4 @@
-//! A playbook as text: what `levee anycast playbook show --json` and `simulate --json` print and other commands read.
-//!
-//! ```text
-//! {"sites": ["AMS", "BOS"],
-//!  "configurations": [
-//!    {"name": "+1xAMS", "share": {"AMS": 0.37, "BOS": 0.63}, "count": {"AMS": 37, "BOS": 63}, "blocks": 100, "unknown": 5,
-//!     "partial": false, "load": {...}, "ineffective": true, "announcements": {"AMS": {"everyone": {"prepend": 1}}, "BOS": {}}}],
-//!  "classes": {"blocks": [60, 40], "load": [...], "site": [[0, 1], [[0, 2]], [null, 1]]}}
-//! ```
-//!
-//! - `count`: blocks of each site; where it is left out, `share` of `blocks`. A site that is left out has 0.
-//! - `share`: of the load where `load` is given, of the blocks otherwise. Not read where `count` is given.
-//! - `unknown`, `partial`, `load`, `ineffective`: may be left out.
-//! - `announcements`: a site that is left out announces plainly. `null`: not known. Left out altogether: what the name says, where
-//!   it is written as [`Routing::parse`] reads it; else not known.
-//! - `classes`: for each configuration a list that names the site of each class by its number, or `null`; `[site, n]` stands for
-//!   `n` classes in a row.
-//!
-//! Other keys are not read, so that a command may print more beside.
+//! A playbook as text: see [`Playbook`].
 
 use alloc::{
     collections::BTreeMap,

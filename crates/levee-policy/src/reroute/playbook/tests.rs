@@ -5,7 +5,7 @@ use std::{
     vec::Vec,
 };
 
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::RngSeed};
 
 use super::*;
 
@@ -247,6 +247,8 @@ fn playbooks() -> impl Strategy<Value = Playbook> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, rng_seed: RngSeed::Fixed(3), ..ProptestConfig::default() })]
+
     #[test]
     fn what_is_written_reads_back(playbook in playbooks()) {
         let text = serde_json::to_string(&playbook).unwrap();

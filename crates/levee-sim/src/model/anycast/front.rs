@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use levee_policy::reroute::{Config, Input, Output, Responder, Step};
+use levee_policy::reroute::{Config, Input, Output, Range, Responder, Step};
 use levee_policy::{ConfigError, StateMachine as _, Time};
 use rand_pcg::Pcg64;
 
@@ -29,6 +29,11 @@ impl Front {
             fresh,
             rng: Streams::new(setup.seed, 0).stream("policy"),
         })
+    }
+
+    /// What the responder takes for the load of each site.
+    pub(super) fn offered(&self) -> Vec<Range> {
+        self.responder.offered()
     }
 
     pub(super) fn restart(&mut self, streams: &Streams) {
@@ -108,6 +113,9 @@ impl Anycast {
         let now = scheduler.now();
         let poll = |front: &mut Front| front.responder.poll_output();
         while let Some(output) = self.front.as_mut().and_then(poll) {
+            if let (Some(steps), Output::Record(step)) = (&mut self.steps, &output) {
+                steps.push((now, step.clone()));
+            }
             match output {
                 Output::Record(Step::AttackBegan { .. }) => {
                     self.meter.detect(now, self.under_attack(now));

@@ -35,6 +35,7 @@ mod draw;
 mod flow;
 mod front;
 mod meter;
+mod moment;
 mod observe;
 mod report;
 mod setup;
@@ -43,7 +44,7 @@ mod tests;
 mod truth;
 mod world;
 
-use levee_policy::reroute::Measure;
+use levee_policy::reroute::{Measure, Step};
 use levee_policy::{Span, Time};
 use rand_pcg::Pcg64;
 
@@ -51,6 +52,7 @@ use self::draw::factor;
 use self::flow::Flow;
 use self::front::Front;
 use self::meter::Meter;
+pub use self::moment::{Moment, SiteMoment};
 use self::report::Reporter;
 pub use self::setup::{
     Attack, EVENTS_MAX, Honest, INTERVALS_MAX, KnownGood, Measuring, Network, Setup, SetupError,
@@ -122,6 +124,8 @@ pub struct Anycast {
     measure: Measure,
     deploy_rng: Pcg64,
     churn_rng: Pcg64,
+    /// If they are kept.
+    steps: Option<Vec<(Time, Step)>>,
 }
 
 impl Anycast {
@@ -157,6 +161,7 @@ impl Anycast {
             measure: Measure { sites: Vec::new() },
             deploy_rng: streams.stream("deploy"),
             churn_rng: streams.stream("churn"),
+            steps: None,
             setup,
         };
         model.restart(0);
@@ -169,6 +174,9 @@ impl Anycast {
         self.streams = streams;
         if let Some(front) = &mut self.front {
             front.restart(&streams);
+        }
+        if let Some(steps) = &mut self.steps {
+            steps.clear();
         }
         self.deadline_at = Time::MAX;
         self.play = self.setup.play;
