@@ -4,3 +4,6 @@ mod generated;
 mod playbook;
 mod graph;
 mod graph_targets;
+
+mod journal;
+mod journal_targets;
