@@ -280,13 +280,8 @@ fn range(range: Range) -> String {
 
 fn table(sites: &[Site<'_>]) -> Table {
     let mut table = Table::new();
-    table.load_preset(UTF8_BORDERS_ONLY).set_header([
-        "site",
-        "capacity",
-        "offered now",
-        "then",
-        "",
-    ]);
+    table.load_style(UTF8_BORDERS_ONLY);
+    table.set_header(["site", "capacity", "offered now", "then", ""]);
     for site in sites {
         let capacity = if site.carries < site.capacity {
             format!(
@@ -305,8 +300,10 @@ fn table(sites: &[Site<'_>]) -> Table {
             if site.over { "over" } else { "" }.to_owned(),
         ]);
     }
-    for column in table.column_iter_mut().skip(1).take(3) {
-        column.set_cell_alignment(CellAlignment::Right);
+    for column in 1..4 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
     }
     table
 }
