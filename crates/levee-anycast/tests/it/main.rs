@@ -6,3 +6,6 @@ mod graph_targets;
 mod playbook;
 mod predict_replay;
 mod predict_targets;
+
+mod journal;
+mod journal_targets;
