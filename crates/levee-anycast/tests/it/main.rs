@@ -1,4 +1,5 @@
 //! Tests on real measurements, each in its own module.
 
 mod generated;
+mod map_targets;
 mod playbook;
