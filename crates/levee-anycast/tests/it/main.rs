@@ -2,4 +2,8 @@
 
 mod generated;
 mod map_targets;
+mod graph;
+mod graph_targets;
 mod playbook;
+mod predict_replay;
+mod predict_targets;

@@ -3,3 +3,4 @@
 mod oracle;
 mod real;
 mod reference;
+mod small;
