@@ -1,9 +1,9 @@
 //! Tests on real measurements, each in its own module.
 
 mod generated;
-mod map_targets;
 mod graph;
 mod graph_targets;
+mod map_targets;
 mod playbook;
 mod predict_replay;
 mod predict_targets;
