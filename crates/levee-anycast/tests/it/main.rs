@@ -3,6 +3,7 @@
 mod generated;
 mod graph;
 mod graph_targets;
+mod map_targets;
 mod playbook;
 mod predict_replay;
 mod predict_targets;

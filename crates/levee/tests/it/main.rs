@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 mod anycast_check;
+mod anycast_map;
 mod anycast_playbook;
 mod anycast_plan;
 mod anycast_simulate;
