@@ -295,7 +295,7 @@ fn read_measurements(paths: &[&Path], options: Options<'_>) -> Result<Read, Read
     let mut order: Vec<(Run, Routing)> = runs.into_values().zip(routings).collect();
     order[..=first].rotate_right(1);
     if order.iter().any(|(run, _)| run.map.is_some()) {
-        of_maps(&at, sites, order, options)
+        of_maps(&at, &sites, order, options)
     } else {
         of_stats(&at, sites, &order)
     }
@@ -362,7 +362,7 @@ fn site_names(runs: &BTreeMap<String, Run>) -> Result<Vec<String>, ReadError> {
 
 fn of_maps(
     at: &Path,
-    sites: Sites,
+    sites: &Sites,
     runs: Vec<(Run, Routing)>,
     options: Options<'_>,
 ) -> Result<Read, ReadError> {
