@@ -84,7 +84,7 @@ fn shares(out: &mut String, playbook: &Playbook, tables: &Tables) {
     let rows = rows.map(|(i, (play, share))| {
         let mark = match (i, play.partial) {
             (_, true) => " (partial)",
-            (0, _) => " (baseline)",
+            (0, _) if !play.routing.name.eq_ignore_ascii_case("baseline") => " (baseline)",
             _ => "",
         };
         let mut row = vec![format!("{}{mark}", play.routing.name)];
