@@ -3,6 +3,10 @@
 
 mod anycast_plan;
 mod anycast_playbook;
+mod anycast_check;
+mod anycast_playbook;
+mod anycast_plan;
+mod anycast_simulate;
 mod check;
 mod compare;
 mod config;
