@@ -4,3 +4,5 @@ mod generated;
 mod graph;
 mod graph_targets;
 mod playbook;
+mod predict_replay;
+mod predict_targets;
