@@ -3,4 +3,6 @@
 mod generated;
 mod graph;
 mod graph_targets;
+mod known_good;
+mod known_good_targets;
 mod playbook;

@@ -1,6 +1,7 @@
 //! The program as a user runs it.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
+mod anycast_estimate;
 mod anycast_plan;
 mod check;
 mod compare;
