@@ -6,3 +6,5 @@ mod graph_targets;
 mod known_good;
 mod known_good_targets;
 mod playbook;
+mod predict_replay;
+mod predict_targets;

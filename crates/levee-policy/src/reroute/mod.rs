@@ -35,6 +35,7 @@ mod playbook;
 mod range;
 pub mod responder;
 mod sites;
+pub mod story;
 
 pub use self::{
     announcement::{
@@ -44,8 +45,8 @@ pub use self::{
     playbook::{BLOCKS_MAX, Classes, LOAD_MAX, PLAYS_MAX, Play, Playbook},
     range::Range,
     responder::{
-        Config, Input, Kind, Measure, Operator, Output, Responder, ResumeError, SiteMeasure, Step,
-        Why,
+        Config, Input, Kind, Measure, Operator, Output, Responder, ResumeError, Second,
+        SiteMeasure, Step, Why,
     },
     sites::{SITES_MAX, SiteId, Sites},
 };

@@ -2,7 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 mod anycast_estimate;
+mod anycast_check;
+mod anycast_playbook;
 mod anycast_plan;
+mod anycast_simulate;
 mod check;
 mod compare;
 mod config;

@@ -1,6 +1,6 @@
 //! The table `[anycast.response]` of a live configuration, and `[defense]` with `kind = "reroute"` of a scenario.
 
-use alloc::vec::Vec;
+use alloc::{string::String, vec::Vec};
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +8,7 @@ use super::super::{
     budget,
     detect::{self, Level},
     estimate::{CONFIDENCE, DISPERSION, Estimator},
+    planner::PlannerConfig,
 };
 use crate::{
     ConfigError, Span,
@@ -31,7 +32,7 @@ pub const CALM: Span = Span::from_secs(30 * 60);
 pub const RELAPSE: Span = Span::from_secs(2 * 3_600);
 /// The longest that [`CALM`] doubles to (our choice).
 pub const CALM_MAX: Span = Span::from_secs(8 * 3_600);
-/// A play is changed for another only if that takes away this share of what is too much (our choice).
+/// Where no play carries the load, a change has to save this share of the normal load that is lost (our choice).
 pub const GAIN: f64 = 0.1;
 /// By how much a site's share of the load may differ from the playbook's until that is called wrong: about twice the 5 % of
 /// blocks that shift between two measurements (section 6 of the paper).
@@ -81,12 +82,20 @@ pub struct Config {
     pub relapse: Span,
     /// The longest that `calm` doubles to; [`CALM_MAX`].
     pub calm_max: Span,
-    /// The share of what is too much that a change has to take away; [`GAIN`].
+    /// The share of the lost normal load that a change has to save where no play carries the load; [`GAIN`].
     pub gain: f64,
     /// By how much a site's share of the load may differ from the playbook's; [`WRONG`].
     pub wrong: f64,
     /// How long a site may be without a report; [`SILENT`].
     pub silent: Span,
+    /// Sites, by name, that may be over capacity so that others are not; none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub absorbers: Vec<String>,
+    /// Absorbers, by name, whose catchment is to stay as it is, so that what attacks them does not move on; none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub breakwaters: Vec<String>,
+    /// How plays are judged.
+    pub planner: PlannerConfig,
     /// How often announcements may change.
     pub budget: budget::Config,
 }
@@ -109,6 +118,9 @@ impl Default for Config {
             gain: GAIN,
             wrong: WRONG,
             silent: SILENT,
+            absorbers: Vec::new(),
+            breakwaters: Vec::new(),
+            planner: PlannerConfig::default(),
             budget: budget::Config::default(),
         }
     }
@@ -144,6 +156,7 @@ impl Config {
         )?;
         number("gain", self.gain, 0.0, 1.0)?;
         number("wrong", self.wrong, 0.0, 1.0)?;
+        self.planner.validate()?;
         self.budget.check()
     }
 }

@@ -33,11 +33,15 @@ pub(super) struct State {
     pub(super) config: Config,
     pub(super) playbook: Arc<Playbook>,
     pub(super) capacities: Vec<f64>,
+    pub(super) absorbers: BTreeSet<SiteId>,
+    pub(super) breakwaters: BTreeSet<SiteId>,
     pub(super) detector: Detector,
     pub(super) budget: Budget,
     /// What is announced, as far as is known.
     pub(super) deployed: usize,
     pub(super) pending: Option<Pending>,
+    /// A play that was ordered and may be announced, but no answer came.
+    pub(super) unclear: Option<Pending>,
     /// Why what is announced was deployed.
     pub(super) why: Why,
     /// From when on measures are those of what is announced.
@@ -79,8 +83,11 @@ impl State {
             playbook,
             carries: capacities.clone(),
             capacities,
+            absorbers: BTreeSet::new(),
+            breakwaters: BTreeSet::new(),
             deployed: 0,
             pending: None,
+            unclear: None,
             why: Why::Forced,
             settled: Time::ZERO,
             mitigated: None,
@@ -137,6 +144,7 @@ impl State {
                 why,
                 predicted,
                 over,
+                ..
             } => {
                 self.pending = Some(Pending {
                     play: *play,
@@ -184,7 +192,8 @@ impl State {
             }
             Step::Waiting { .. } | Step::Refused { .. } => {}
         }
-        if self.pending.is_none() && self.forced == Some(self.deployed) {
+        let clear = self.pending.is_none() && self.unclear.is_none();
+        if clear && self.forced == Some(self.deployed) {
             self.forced = None;
         }
     }
@@ -216,7 +225,7 @@ impl State {
 
     fn deployed(&mut self, at: Time, play: usize) {
         self.budget.change(at, self.penalty(play));
-        self.why = match self.pending.take() {
+        self.why = match self.pending.take().or(self.unclear) {
             Some(pending) if pending.play == play => pending.why,
             // Nobody ordered it, or it was given up: the sites have it all the same.
             _ => {
@@ -225,6 +234,7 @@ impl State {
             }
         };
         self.deployed = play;
+        self.unclear = None;
         self.settled = at + self.config.settle;
         self.mitigated = None;
         self.failed.clear();
@@ -236,12 +246,15 @@ impl State {
     }
 
     fn deploy_failed(&mut self, at: Time, play: usize, unclear: bool) {
+        self.failures += 1;
         if unclear {
             self.budget.change(at, self.penalty(play));
+            self.unclear = self.pending.take();
+        } else {
+            // The answer is about the last order: what was announced before it still is, whatever that is.
+            self.pending = None;
+            self.failed.insert(play);
         }
-        self.pending = None;
-        self.failed.insert(play);
-        self.failures += 1;
     }
 
     fn judged(&mut self, play: usize, mitigated: bool, wrong: bool) {

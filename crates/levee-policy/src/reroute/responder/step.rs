@@ -21,7 +21,7 @@ pub struct SiteMeasure {
     /// Load that arrived at the servers, in the unit of the capacities (packets, queries or bytes per second); `None`: the site
     /// does not report.
     pub observed: Option<f64>,
-    /// Of the load, what normally arrives here under the play that is deployed; `None`: the playbook says.
+    /// Of the load, what normally arrives here under the play that is deployed; `None`: not known, all of it may be attack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub normal: Option<f64>,
     /// By source.
@@ -100,6 +100,16 @@ pub enum Why {
     Forced,
 }
 
+/// The play that lost to the best one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Second {
+    /// Its number in the playbook.
+    pub play: usize,
+    /// Why it lost.
+    pub why: String,
+}
+
 /// A step of the loop, as the journal keeps it: enough to go on from after a crash, and to tell a person what was done and why.
 ///
 /// The responder's own state that must survive is what its steps make of it, and nothing else.
@@ -155,6 +165,9 @@ pub enum Step {
         predicted: Vec<Range>,
         /// Sites that even so stay over what they can carry.
         over: Vec<SiteId>,
+        /// The next best play and why it lost, for a person; only where the planner chose.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        second: Option<Second>,
     },
     /// It is announced.
     Deployed {
@@ -167,7 +180,7 @@ pub enum Step {
         play: usize,
         /// What went wrong, for a person.
         reason: String,
-        /// Whether it may be announced nevertheless, since no answer came.
+        /// Whether it may be announced nevertheless: no answer came, or the order was given before a restart too.
         unclear: bool,
     },
     /// Several plays in a row could not be announced: a person has to look.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::ValueEnum;
+use levee_anycast::map::{self, ReadOptions};
 use levee_anycast::playbook::judge::{self, Control, judge};
 use levee_anycast::playbook::{Document, Options, Read, Tables, Unit, fsdb, page, read, table, tables, text};
 use levee_policy::reroute::Playbook;
@@ -109,8 +110,13 @@ fn show(args: &Show, global: Global) -> Result<Answer> {
 }
 
 fn open(args: &Show) -> Result<Read> {
-    let mut options = Options {
+    let load = match &args.weights {
+        Some(path) => Some(map::read_load(path, &ReadOptions::default())?.0),
+        None => None,
+    };
+    let options = Options {
         baseline: args.baseline.as_deref(),
+        load: load.as_ref(),
         ..Options::default()
     };
     Ok(read(&args.paths, options)?)
