@@ -3,6 +3,7 @@
 
 mod anycast_plan;
 mod anycast_playbook;
+mod anycast_estimate;
 mod anycast_check;
 mod anycast_map;
 mod anycast_playbook;
