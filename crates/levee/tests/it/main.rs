@@ -4,6 +4,7 @@
 mod anycast_check;
 mod anycast_playbook;
 mod anycast_plan;
+mod anycast_simulate;
 mod check;
 mod compare;
 mod config;
