@@ -1,6 +1,6 @@
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -8,7 +8,8 @@ use super::{finished, golden, levee};
 
 /// Two transit ASes that peer, two stubs each, and one stub of both.
 const GRAPH: &str = "1|2|0\n1|10|-1\n2|20|-1\n1|30|-1\n2|30|-1\n30|40|-1\n2|50|-1\n";
-const BLOCKS: &str = "10.0.0.0/22\t10\n10.1.0.0/23\t20\n10.2.0.0/24\t30\n10.3.0.0/24\t40\n10.4.0.0/24\t99\n";
+const BLOCKS: &str =
+    "10.0.0.0/22\t10\n10.1.0.0/23\t20\n10.2.0.0/24\t30\n10.3.0.0/24\t40\n10.4.0.0/24\t99\n";
 const DEPLOYMENT: &str = r#"origin = 64500
 graph = "graph.txt"
 blocks = "blocks.txt"
@@ -41,16 +42,20 @@ fn folder(deployment: &str) -> tempfile::TempDir {
 
 fn simulate(folder: &Path, options: &[&str]) -> (i32, String, String) {
     let mut command = levee();
-    command.current_dir(folder).args(["anycast", "simulate", "d.toml"]);
+    command
+        .current_dir(folder)
+        .args(["anycast", "simulate", "d.toml"]);
     finished(command.args(options))
 }
 
 /// Without the figure that differs from run to run.
 fn timeless(text: &str) -> String {
-    let lines = text.lines().map(|line| match line.split_once(" configurations in ") {
-        Some((count, _)) => format!("{count} configurations\n"),
-        None => format!("{line}\n"),
-    });
+    let lines = text
+        .lines()
+        .map(|line| match line.split_once(" configurations in ") {
+            Some((count, _)) => format!("{count} configurations\n"),
+            None => format!("{line}\n"),
+        });
     lines.collect()
 }
 
@@ -60,7 +65,8 @@ fn people_read_a_table() {
     let (status, out, error) = simulate(folder.path(), &[]);
     assert_eq!((status, error.as_str()), (0, ""));
     golden("anycast_simulate.txt", &timeless(&out));
-    let (status, out, error) = simulate(folder.path(), &["--with-site", "CNF=30,50:peer", "--order"]);
+    let (status, out, error) =
+        simulate(folder.path(), &["--with-site", "CNF=30,50:peer", "--order"]);
     assert_eq!((status, error.as_str()), (0, ""));
     golden("anycast_simulate_before_after.txt", &timeless(&out));
 }
@@ -79,11 +85,20 @@ fn machines_read_a_playbook_with_its_certainty() {
     assert_eq!(baseline["name"], "baseline");
     // ASes 10, 30 and 40 at AMS, where 30 has a tie, and 40 is behind it.
     assert_eq!(baseline["count"], serde_json::json!({"AMS": 6, "BOS": 2}));
-    assert_eq!((&baseline["blocks"], &baseline["unknown"]), (&8.into(), &1.into()));
+    assert_eq!(
+        (&baseline["blocks"], &baseline["unknown"]),
+        (&8.into(), &1.into())
+    );
     assert_eq!(baseline["share"]["AMS"], 0.75);
     let certainty = &baseline["certainty"];
-    assert_eq!(certainty["certain"], serde_json::json!({"AMS": 4, "BOS": 2}));
-    assert_eq!(certainty["possible"], serde_json::json!({"AMS": 6, "BOS": 4}));
+    assert_eq!(
+        certainty["certain"],
+        serde_json::json!({"AMS": 4, "BOS": 2})
+    );
+    assert_eq!(
+        certainty["possible"],
+        serde_json::json!({"AMS": 6, "BOS": 4})
+    );
     assert_eq!(certainty["on_order"]["AMS"], 2);
     assert_eq!(json["before"], Value::Null);
 
@@ -98,7 +113,36 @@ fn machines_read_a_playbook_with_its_certainty() {
     let json: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(json["sites"], serde_json::json!(["AMS", "BOS", "CNF"]));
     assert_eq!(json["before"]["sites"], serde_json::json!(["AMS", "BOS"]));
-    assert_eq!(json["before"]["configurations"][0]["count"], baseline["count"]);
+    assert_eq!(
+        json["before"]["configurations"][0]["count"],
+        baseline["count"]
+    );
+}
+
+#[test]
+fn each_configuration_has_its_map() {
+    let folder = folder(DEPLOYMENT);
+    let (status, out, error) = simulate(folder.path(), &["--json", "--maps", "maps"]);
+    assert_eq!((status, error.as_str()), (0, ""));
+    let json: Value = serde_json::from_str(&out).unwrap();
+    let entries = fs::read_dir(folder.path().join("maps")).unwrap();
+    let mut names: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    assert_eq!(
+        names.len(),
+        json["configurations"].as_array().unwrap().len()
+    );
+    assert_eq!(names[0].file_name().unwrap(), "0000-baseline.parquet");
+    let (status, out, error) = finished(levee().args(["anycast", "map", "--json"]).arg(&names[0]));
+    assert_eq!((status, error.as_str()), (0, ""));
+    let map: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(map["configurations"][0]["blocks"], 8, "{map}");
+
+    fs::write(folder.path().join("counts.csv"), "10,4\n").unwrap();
+    let options = ["--blocks", "counts.csv", "--maps", "maps"];
+    let (status, _, error) = simulate(folder.path(), &options);
+    assert_eq!(status, 2);
+    assert!(error.contains("--maps: the blocks are counts"), "{error}");
 }
 
 #[test]
@@ -120,17 +164,45 @@ fn what_is_wrong_is_said_with_its_place() {
         assert!(error.contains(says), "{error}");
     };
     let with = |from: &str, to: &str| DEPLOYMENT.replace(from, to);
-    check(&with("as = 1 }", "as = 7 }"), &[], "d.toml:8:19: `site[0].links[0].as`: AS7, which is not in the graph, expected one of its 7 ASes");
+    check(
+        &with("as = 1 }", "as = 7 }"),
+        &[],
+        "d.toml:8:19: `site[0].links[0].as`: AS7, which is not in the graph, expected one of its 7 ASes",
+    );
     check(&with("origin = 64500\n", ""), &[], "missing field `origin`");
-    check(&with("graph = \"graph.txt\"\n", ""), &[], "no graph, expected a file or { generate");
-    check(&with("graph.txt", "none.txt"), &[], "none.txt: cannot be read");
+    check(
+        &with("graph = \"graph.txt\"\n", ""),
+        &[],
+        "no graph, expected a file or { generate",
+    );
+    check(
+        &with("graph.txt", "none.txt"),
+        &[],
+        "none.txt: cannot be read",
+    );
     check(DEPLOYMENT, &["--graph", "blocks.txt"], "blocks.txt:1");
-    check(DEPLOYMENT, &["--blocks", "graph.txt"], "graph.txt:1: \"1|2|0\"; expected `prefix asn`");
-    check(DEPLOYMENT, &["--load", "graph.txt"], "graph.txt:1: \"1|2|0\"; expected an AS and its load");
-    check(DEPLOYMENT, &["--with-site", "CNF=7"], "--with-site CNF: AS7 is not in the graph");
+    check(
+        DEPLOYMENT,
+        &["--blocks", "graph.txt"],
+        "graph.txt:1: \"1|2|0\"; expected `prefix asn`",
+    );
+    check(
+        DEPLOYMENT,
+        &["--load", "graph.txt"],
+        "graph.txt:1: \"1|2|0\"; expected an AS and its load",
+    );
+    check(
+        DEPLOYMENT,
+        &["--with-site", "CNF=7"],
+        "--with-site CNF: AS7 is not in the graph",
+    );
     check(DEPLOYMENT, &["--with-site", "AMS=1"], "--with-site AMS");
     check(DEPLOYMENT, &["--with-site", "CNF"], "as in SYD=4826,7545");
-    check(DEPLOYMENT, &["--with-site", "CNF=1:friend"], "no kind of link");
+    check(
+        DEPLOYMENT,
+        &["--with-site", "CNF=1:friend"],
+        "no kind of link",
+    );
 }
 
 #[test]
@@ -150,8 +222,10 @@ fn a_file_that_breaks_off_is_used_and_said() {
 
 #[test]
 fn the_example_has_a_site_that_is_not_built() {
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/anycast/internet.toml");
-    let (status, out, error) = finished(levee().args(["anycast", "simulate", "--json"]).arg(example));
+    let example =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/anycast/internet.toml");
+    let (status, out, error) =
+        finished(levee().args(["anycast", "simulate", "--json"]).arg(example));
     assert_eq!((status, error.as_str()), (0, ""));
     let json: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(json["sites"].as_array().unwrap().len(), 5);

@@ -13,6 +13,8 @@ use crate::model::anycast::{self as model, World};
 
 /// Blocks into which shares are counted where a play has nothing else.
 const BLOCKS: f64 = 1e6;
+/// The largest load of a class: blocks stand for it, and all of them together are a number of 64 bits.
+const LOAD_MAX: f64 = 1e12;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -188,6 +190,16 @@ fn written<'d, 't>(
         }
     };
     let loads: Vec<f64> = raw.class.iter().map(|class| class.load).collect();
+    if let Some(bad) = loads
+        .iter()
+        .position(|load| !(0.0..=LOAD_MAX).contains(load))
+    {
+        let expected = format!("a number from 0 to {LOAD_MAX}");
+        let remedy = "write the part of the load that comes from it, in any unit";
+        let found = loads[bad].to_string();
+        reader.refuse(at, &format!("class[{bad}].load"), found, &expected, remedy);
+        return None;
+    }
     let mut table = Vec::new();
     let mut plays = Vec::new();
     for (i, play) in raw.play.iter().enumerate() {

@@ -60,7 +60,7 @@ fn an_attack_that_is_over_leaves_the_baseline_without_a_flap() {
         "change.count",
         "change.flaps",
         "play.baseline",
-        "next_line.called",
+        "next_line.on",
         "honest.after.share",
     ];
     for row in runs(&setup, 20, names) {
@@ -97,7 +97,7 @@ fn what_fails_changes_nothing() {
     ];
     for [count, wait, play, failed] in runs(&setup, 5, names) {
         assert_eq!([count, wait, play], [0.0, 3_600.0, 0.0]);
-        assert!(failed >= 3.0, "{failed}");
+        assert!(failed >= 1.0, "{failed}");
     }
 }
 
