@@ -55,6 +55,23 @@ pub enum LabError {
         /// What the system said.
         source: io::Error,
     },
+    /// There is nothing real to run.
+    #[error(
+        "service.kind \"anycast\" has a model only, no real run yet: the drivers of routers and the agents at sites that it needs come with the second version of anycast playbooks. `levee check` runs the model"
+    )]
+    Anycast,
+}
+
+/// Whether a scenario can be run for real.
+///
+/// # Errors
+/// For a kind of service that has a model only.
+pub fn check(scenario: &Scenario) -> Result<(), LabError> {
+    let anycast = |point: &Point| point.setup.anycast.is_some();
+    if scenario.points.iter().any(anycast) {
+        return Err(LabError::Anycast);
+    }
+    Ok(())
 }
 
 /// Between two looks at the lanes at work.
@@ -129,13 +146,14 @@ impl Results {
 /// Runs all points. When `stop` becomes true, lanes at work are cut off, and what was finished is given.
 ///
 /// # Errors
-/// When a lane cannot be started, or its sockets fail.
+/// When a lane cannot be started, or its sockets fail; what [`check`] finds.
 pub fn run(
     scenario: &Scenario,
     options: &Options,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Runs, LabError> {
+    check(scenario)?;
     let all = |test: fn(&Setup) -> bool| scenario.points.iter().all(|point| test(&point.setup));
     let points = &scenario.points;
     let (results, interrupted) = if all(|setup| setup.thinner.is_some()) {

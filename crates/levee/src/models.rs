@@ -1,6 +1,7 @@
 //! Which model runs a point of a scenario, and what it is asked.
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use levee_sim::model::anycast::Anycast;
 use levee_sim::model::http::Http;
 use levee_sim::model::sip::released::Released;
 use levee_sim::model::sip::{self, Quirks, Sip};
@@ -33,6 +34,7 @@ enum Model {
     Released(Box<Released>),
     Http(Box<Http>),
     SpeakUp(Box<SpeakUp>),
+    Anycast(Box<Anycast>),
 }
 
 impl Model {
@@ -55,6 +57,12 @@ impl Model {
                 };
                 Ok(Self::Http(Box::new(Http::new(http)?)))
             }
+            ServiceKind::Anycast => {
+                let Some(anycast) = setup.anycast_model() else {
+                    bail!("an anycast scenario without its keys");
+                };
+                Ok(Self::Anycast(Box::new(Anycast::new(anycast)?)))
+            }
         }
     }
 }
@@ -73,13 +81,14 @@ pub(crate) fn offer(scenario: &Scenario) -> Result<(Vec<Observable>, Vec<Observa
         Model::Released(model) => of(&*model),
         Model::Http(model) => of(&*model),
         Model::SpeakUp(model) => of(&*model),
+        Model::Anycast(model) => of(&*model),
     })
 }
 
 /// Asks the models all queries of the scenario at all points. Points of one kind of model share their threads.
 pub(crate) fn ask(scenario: &Scenario, ask: &Ask<'_>) -> Result<Answers> {
     let (mut sip, mut released) = (Vec::new(), Vec::new());
-    let (mut http, mut speak_up) = (Vec::new(), Vec::new());
+    let (mut http, mut speak_up, mut anycast) = (Vec::new(), Vec::new(), Vec::new());
     for (i, point) in scenario.points.iter().enumerate() {
         let model = Model::of(point).map_err(|error| anyhow!("{}: {error}", named(point)))?;
         match model {
@@ -87,6 +96,7 @@ pub(crate) fn ask(scenario: &Scenario, ask: &Ask<'_>) -> Result<Answers> {
             Model::Released(model) => released.push((i, *model)),
             Model::Http(model) => http.push((i, *model)),
             Model::SpeakUp(model) => speak_up.push((i, *model)),
+            Model::Anycast(model) => anycast.push((i, *model)),
         }
     }
     let mut answers = Answers {
@@ -97,6 +107,7 @@ pub(crate) fn ask(scenario: &Scenario, ask: &Ask<'_>) -> Result<Answers> {
     asked(scenario, released, ask, &mut answers)?;
     asked(scenario, http, ask, &mut answers)?;
     asked(scenario, speak_up, ask, &mut answers)?;
+    asked(scenario, anycast, ask, &mut answers)?;
     Ok(answers)
 }
 
@@ -107,11 +118,13 @@ pub(crate) fn differences(
     ask: &Ask<'_>,
 ) -> Result<Vec<Vec<Estimate>>> {
     let (mut sip, mut http, mut speak_up) = (Vec::new(), Vec::new(), Vec::new());
+    let mut anycast = Vec::new();
     for (point, beside) in one.points.iter().zip(&other.points) {
         match (Model::of(point)?, Model::of(beside)?) {
             (Model::Sip(one), Model::Sip(other)) => sip.push((*one, *other)),
             (Model::Http(one), Model::Http(other)) => http.push((*one, *other)),
             (Model::SpeakUp(one), Model::SpeakUp(other)) => speak_up.push((*one, *other)),
+            (Model::Anycast(one), Model::Anycast(other)) => anycast.push((*one, *other)),
             _ => bail!("{}: only points of one model can be compared", named(point)),
         }
     }
@@ -120,6 +133,8 @@ pub(crate) fn differences(
         compared(one, sip, ask)
     } else if !http.is_empty() {
         compared(one, http, ask)
+    } else if !anycast.is_empty() {
+        compared(one, anycast, ask)
     } else {
         compared(one, speak_up, ask)
     }

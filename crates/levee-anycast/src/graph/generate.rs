@@ -20,12 +20,12 @@ use crate::blocks::Blocks;
 
 /// The fewest ASes: below it there is no room for a clique, transit and stubs.
 pub const ASES_MIN: usize = 100;
-/// The most ASes: twice the Internet of 2026, some 100 MB with everything that is made of it.
+/// The most ASes: more than twice the Internet of 2026.
 pub const ASES_MAX: usize = 200_000;
 
 /// ASes of the measured graph; figures that change with size are given for it.
 const MEASURED_ASES: f64 = 49_755.0;
-/// Members of the measured clique. They grow slowly: CAIDA infers about 10 in the graphs of 1998, of some 4,000 ASes.
+/// Members of the measured clique. That they grow slowly with the Internet, as its fourth root, is a guess.
 const MEASURED_CLIQUE: f64 = 17.0;
 const CLIQUE_GROWTH: f64 = 0.25;
 /// ASes with customers: 7,472 of 49,755.

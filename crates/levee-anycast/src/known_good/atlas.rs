@@ -7,12 +7,23 @@
 //! - a probe that reports nothing, or could not send, or reaches nothing else either ([`Probes::control`]), is off-line, which is
 //!   no loss of the service;
 //! - a probe that is answered by another site than before has moved: it counts at its new site.
+//!
+//! Where a probe is that gets no answer at all is not known. But what all probes that were at a site expect together is spread over
+//! the sites that answer some of them, so that each site loses the same share of whoever is there: with `a(A, B)` answers by `B` to
+//! probes from `A`, of whom `e(A)` are expected, the unknown `1 / alpha(B)` solve `sum over B of a(A, B) / alpha(B) = e(A)`. They
+//! are found by the multiplicative iteration of Richardson (1972) and Lucy (1974), which keeps them positive.
 
 use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
 
-use levee_policy::reroute::{SiteId, Sites, estimate::KnownGood};
+use levee_policy::reroute::{
+    SiteId, Sites,
+    estimate::{DISPERSION, KnownGood},
+};
 
 use super::judge::between_sources;
+use crate::map::{ProbeQuery, ProbeReply, ReadError, read_queries};
 
 /// The most probes: RIPE Atlas had some 13,000 connected in 2025.
 pub const PROBES_MAX: usize = 100_000;
@@ -24,6 +35,8 @@ const ANSWERED_MIN: f64 = 0.5;
 const PRIOR_RESULTS: f64 = 2.0;
 /// Relative deviation of what all probes together get on quiet days (a guess; their number shows it to be small).
 const COMMON_SD: f64 = 0.01;
+/// Rounds of the iteration. Without moves the first is exact; with a fifth of all probes moved, the error after n is 0.2^n or so.
+const ITERATIONS: usize = 60;
 /// Fewer results than this share of the schedule means that some are missing from the file.
 const COMPLETE_MIN: f64 = 0.8;
 
@@ -67,6 +80,18 @@ impl Default for AtlasOptions {
             lately_s: 6 * 3_600,
         }
     }
+}
+
+/// Why results cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AtlasError {
+    /// The file is bad.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Too many probes.
+    #[error(transparent)]
+    TooMany(#[from] TooManyProbes),
 }
 
 /// Too many probes.
@@ -205,6 +230,41 @@ impl Probes {
         Ok(())
     }
 
+    /// Reads a file of results; `site` tells the site of a server by its name. Returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, something in it is malformed, or there are too many probes.
+    pub fn read(
+        &mut self,
+        file: &Path,
+        reader: impl Read,
+        mut site: impl FnMut(&str) -> Option<SiteId>,
+    ) -> Result<u64, AtlasError> {
+        let mut fault = None;
+        let count = read_queries(file, reader, |query| {
+            if fault.is_none() {
+                fault = self.add(outcome(query, &mut site)).err();
+            }
+        })?;
+        fault.map_or(Ok(count), |fault| Err(fault.into()))
+    }
+
+    /// Reads a file of results of another service, as [`Probes::control`] takes them. Returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// As [`Probes::read`].
+    pub fn read_control(&mut self, file: &Path, reader: impl Read) -> Result<u64, AtlasError> {
+        let mut fault = None;
+        let count = read_queries(file, reader, |query| {
+            if fault.is_none() {
+                fault = self.control(outcome(query, &mut |_| None)).err();
+            }
+        })?;
+        fault.map_or(Ok(count), |fault| Err(fault.into()))
+    }
+
     fn probe(&mut self, number: u32) -> Result<&mut Probe, TooManyProbes> {
         if self.probes.len() >= PROBES_MAX && !self.probes.contains_key(&number) {
             return Err(TooManyProbes);
@@ -234,8 +294,7 @@ impl Probes {
                 0.0
             },
             scheduled: (self.to_s - self.from_s) as f64 / self.options.schedule_s.max(1) as f64,
-            cells: vec![Vec::new(); sites.len()],
-            errors: vec![0.0; sites.len()],
+            homes: vec![Home::default(); sites.len()],
             results: 0.0,
             on_line: 0.0,
             out: AtlasJudged {
@@ -251,11 +310,30 @@ impl Probes {
     }
 }
 
-/// What is expected of one probe at one site, and what came.
-#[derive(Clone, Copy, Debug)]
-struct Cell {
-    observed: f64,
+fn outcome(query: ProbeQuery, site: &mut impl FnMut(&str) -> Option<SiteId>) -> AtlasResult {
+    AtlasResult {
+        probe: query.probe,
+        time_s: query.time_s,
+        outcome: match query.reply {
+            ProbeReply::Identity(name) => site(&name).map_or(Outcome::Unnamed, Outcome::Site),
+            ProbeReply::Unnamed => Outcome::Unnamed,
+            ProbeReply::Lost => Outcome::Lost,
+            ProbeReply::NotSent => Outcome::NotSent,
+        },
+    }
+}
+
+/// The probes that were at one site.
+#[derive(Clone, Debug, Default)]
+struct Home {
+    /// Answers that they would get without loss.
     expected: f64,
+    /// The variance of that.
+    variance: f64,
+    /// By site: answers that they got.
+    answered: BTreeMap<SiteId, f64>,
+    /// By probe: answers that it got, and would have got.
+    probes: Vec<(f64, f64)>,
 }
 
 struct Judging {
@@ -263,9 +341,7 @@ struct Judging {
     average: f64,
     /// Queries of a probe in the intervals that are judged.
     scheduled: f64,
-    cells: Vec<Vec<Cell>>,
-    /// By site: variance of what is expected.
-    errors: Vec<f64>,
+    homes: Vec<Home>,
     results: f64,
     on_line: f64,
     out: AtlasJudged,
@@ -273,23 +349,26 @@ struct Judging {
 
 impl Judging {
     fn probe(&mut self, probe: &Probe) {
-        let results = f64::from(probe.answered + probe.lost);
+        let before = f64::from(probe.answered + probe.lost);
         let share =
-            (f64::from(probe.answered) + PRIOR_RESULTS * self.average) / (results + PRIOR_RESULTS);
-        let Some((_, home)) = probe.home.filter(|_| share >= ANSWERED_MIN) else {
+            (f64::from(probe.answered) + PRIOR_RESULTS * self.average) / (before + PRIOR_RESULTS);
+        let Some((_, home)) = probe
+            .home
+            .filter(|(_, home)| share >= ANSWERED_MIN && home.index() < self.homes.len())
+        else {
             self.out.unexpected += 1;
             return;
         };
         let mut by_site: BTreeMap<SiteId, f64> = BTreeMap::new();
-        let (mut lost, mut last) = (0.0, None);
+        let (mut lost, mut here) = (0.0, home);
         for outcome in probe.now.values() {
             match outcome {
-                Outcome::Site(site) => {
+                Outcome::Site(site) if site.index() < self.homes.len() => {
                     *by_site.entry(*site).or_default() += 1.0;
-                    last = Some(*site);
+                    here = *site;
                 }
                 Outcome::Lost => lost += 1.0,
-                Outcome::Unnamed | Outcome::NotSent => {}
+                Outcome::Site(_) | Outcome::Unnamed | Outcome::NotSent => {}
             }
         }
         let answered: f64 = by_site.values().sum();
@@ -302,31 +381,20 @@ impl Judging {
             self.out.off_line += 1;
             return;
         }
-        self.results += answered + lost;
+        let sent = answered + lost;
+        self.results += sent;
         self.on_line += 1.0;
-        // What was lost was lost where the probe is now.
-        let here = last.unwrap_or(home);
-        *by_site.entry(here).or_default() += 0.0;
-        for (site, observed) in by_site {
-            let Some(cells) = self.cells.get_mut(site.index()) else {
-                continue;
-            };
-            let sent = observed + if site == here { lost } else { 0.0 };
-            cells.push(Cell {
-                observed,
-                expected: sent * share,
-            });
-            self.errors[site.index()] +=
-                sent * sent * share * (1.0 - share) / (results + PRIOR_RESULTS);
+        let row = &mut self.homes[home.index()];
+        row.expected += sent * share;
+        row.variance += sent * sent * share * (1.0 - share) / (before + PRIOR_RESULTS);
+        row.probes.push((answered, sent * share));
+        for (site, answers) in by_site {
+            *row.answered.entry(site).or_default() += answers;
         }
+        self.out.by_site[here.index()].probes += 1;
         if here != home {
-            let mut moved = |site: SiteId, count: fn(&mut AtlasSite) -> &mut usize| {
-                if let Some(site) = self.out.by_site.get_mut(site.index()) {
-                    *count(site) += 1;
-                }
-            };
-            moved(here, |site| &mut site.moved_in);
-            moved(home, |site| &mut site.moved_out);
+            self.out.by_site[here.index()].moved_in += 1;
+            self.out.by_site[home.index()].moved_out += 1;
         }
     }
 
@@ -336,27 +404,79 @@ impl Judging {
         } else {
             0.0
         };
-        for ((site, cells), error) in self
-            .out
-            .by_site
-            .iter_mut()
-            .zip(&self.cells)
-            .zip(&self.errors)
-        {
-            let expected: f64 = cells.iter().map(|cell| cell.expected).sum();
-            let observed: f64 = cells.iter().map(|cell| cell.observed).sum();
-            site.probes = cells.len();
-            // A probe sends several queries, which are often lost together.
-            let between = between_sources(
-                cells.iter().map(|cell| (cell.observed, cell.expected)),
-                super::heavy::DISPERSION,
-            );
+        let spread = spread(&self.homes);
+        for (b, site) in self.out.by_site.iter_mut().enumerate() {
+            let (mut observed, mut expected, mut variance) = (0.0, 0.0, 0.0);
+            for (a, (home, shares)) in self.homes.iter().zip(&spread).enumerate() {
+                for (&(to, share), &answers) in
+                    shares.iter().zip(home.answered.values().chain([&0.0]))
+                {
+                    let moved = if a == b {
+                        to.index() != b
+                    } else {
+                        to.index() == b
+                    };
+                    if moved && answers > 0.0 {
+                        // The split between sites is no surer than the answers it is made of.
+                        variance += (share * home.expected).powi(2) / answers;
+                    }
+                    if to.index() == b {
+                        observed += answers;
+                        expected += share * home.expected;
+                        variance += share * share * home.variance;
+                    }
+                }
+            }
+            // A probe sends several queries, which are often lost together; and probes lose unlike shares.
+            let probes = self.homes[b].probes.iter().copied();
+            let between = between_sources(probes, DISPERSION) + COMMON_SD.powi(2);
             site.known_good = (expected > 0.0).then(|| KnownGood {
                 observed,
                 expected,
-                expected_sd: (error + expected * expected * (COMMON_SD.powi(2) + between)).sqrt(),
+                expected_sd: (variance + expected * expected * between).sqrt(),
             });
         }
         self.out
     }
+}
+
+/// By home: which share of what is expected of its probes is at which site; in the order of the answers, or all at home if there
+/// are none.
+fn spread(homes: &[Home]) -> Vec<Vec<(SiteId, f64)>> {
+    let mut inverse = vec![1.0; homes.len()];
+    let split = |home: &Home, inverse: &[f64]| -> f64 {
+        home.answered
+            .iter()
+            .map(|(site, answers)| answers * inverse[site.index()])
+            .sum()
+    };
+    for _ in 0..ITERATIONS {
+        let (mut wanted, mut answers) = (vec![0.0; homes.len()], vec![0.0; homes.len()]);
+        for home in homes {
+            let sum = split(home, &inverse);
+            for (site, count) in &home.answered {
+                wanted[site.index()] += count * home.expected / sum;
+                answers[site.index()] += count;
+            }
+        }
+        for ((inverse, wanted), answers) in inverse.iter_mut().zip(wanted).zip(answers) {
+            if answers > 0.0 {
+                *inverse *= wanted / answers;
+            }
+        }
+    }
+    homes
+        .iter()
+        .zip((0u8..).map(SiteId))
+        .map(|(home, site)| {
+            let sum = split(home, &inverse);
+            if sum <= 0.0 {
+                return vec![(site, 1.0)];
+            }
+            home.answered
+                .iter()
+                .map(|(site, answers)| (*site, answers * inverse[site.index()] / sum))
+                .collect()
+        })
+        .collect()
 }

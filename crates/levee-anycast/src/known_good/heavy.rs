@@ -1,6 +1,6 @@
 //! The heavy hitters of a history, and what is to be expected of them.
 
-use levee_policy::reroute::{SiteId, Sites};
+use levee_policy::reroute::{SiteId, Sites, estimate::DISPERSION};
 use serde::Serialize;
 
 use super::profile::Profile;
@@ -13,16 +13,13 @@ const LATELY_S: i64 = 86_400;
 /// A site's sum is known in an interval if sources with this share of it are.
 const KNOWN_MIN: f64 = 0.5;
 
-/// As the estimate has it.
-pub(super) const DISPERSION: f64 = 2.0;
-
 /// How heavy hitters are taken and judged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeavyOptions {
     /// Which sources are taken.
     pub select: SelectOptions,
     /// Variance of a count over its mean that the estimate will add by itself:
-    /// 2, as there.
+    /// [`DISPERSION`].
     pub dispersion: f64,
 }
 

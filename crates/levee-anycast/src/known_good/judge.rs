@@ -232,10 +232,17 @@ impl Table {
             });
             let Some(new) = new else { continue };
             let at_home = self.cells[home][source];
+            // Who moved is lost there as all others are. Where nobody was before, that is not known.
+            let there = Cell {
+                observed: self.cells[new][source].observed,
+                ..at_home
+            };
+            let known_there = self.cells[new].iter().any(|cell| cell.expected > 0.0);
+            let plausible = !known_there || there.deviate(alphas[new]) <= FAKED_Z;
             let silent = at_home.middle_p(alphas[home]) < SILENCE_MAX
                 || alphas[home] * at_home.expected < MOVED_EVENTS_MIN
                     && at_home.observed < MOVED_EVENTS_MIN;
-            if silent {
+            if silent && plausible {
                 self.cells[new][source].expected += at_home.expected;
                 self.cells[home][source] = Cell::default();
                 self.judged[home].moved_out += 1;

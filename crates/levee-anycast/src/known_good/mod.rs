@@ -18,12 +18,12 @@
 //! share makes it cheap to fake. An attacker who fakes more than half of the heavy hitters at the rate of the loss is not seen.
 
 pub mod atlas;
+mod combine;
 mod heavy;
 mod history;
 mod judge;
 mod now;
 mod profile;
-pub mod replay;
 mod rows;
 pub mod season;
 pub mod select;
@@ -31,7 +31,8 @@ mod sketch;
 mod time;
 
 pub use self::{
-    heavy::{HeavyHitters, HeavyOptions},
+    combine::{Estimate, Evidence, Origin, SiteEstimate, estimate},
+    heavy::{HeavyHitters, HeavyOptions, Quality},
     history::{
         CANDIDATES_MAX, History, HistoryError, HistoryOptions, LineError, Notes, Reopen,
         SITES_OF_SOURCE_MAX, SLOTS_MAX, SourceHistory,

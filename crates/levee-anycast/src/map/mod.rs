@@ -21,8 +21,8 @@ pub use self::{
     diff::{Diff, Flips, PARTIAL_SHARE, Stuck, diff, partial, stuck, stuck_despite},
     load::LoadMap,
     read::{
-        At, BadPattern, Form, Importer, LATE, LoadUnit, Problem, ReadError, ReadOptions,
-        ReadReport, SitePattern, read, read_load,
+        At, BadPattern, Form, Importer, LATE, LoadUnit, ProbeQuery, ProbeReply, Problem, ReadError,
+        ReadOptions, ReadReport, SitePattern, read, read_load, read_queries,
     },
     summary::{DiffSummary, Flip, StuckSummary, Summary, Times, report_text, summary_text},
     write::{About, write_csv, write_parquet},

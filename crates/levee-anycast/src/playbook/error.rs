@@ -136,13 +136,8 @@ pub enum ReadError {
         limit: usize,
     },
     /// A map that cannot be read.
-    #[error("{path}: {message}")]
-    Map {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        message: String,
-    },
+    #[error(transparent)]
+    Map(#[from] crate::map::ReadError),
     /// Maps that do not go together.
     #[error("{path}: {source}")]
     Summary {

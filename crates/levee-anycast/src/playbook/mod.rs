@@ -5,7 +5,6 @@ mod error;
 pub mod fsdb;
 pub mod judge;
 mod page;
-pub mod partial;
 mod read;
 pub mod routing;
 pub mod stats;
@@ -23,3 +22,13 @@ pub use self::{
     tables::{Tables, Unit},
     text::text,
 };
+
+use levee_policy::reroute::Play;
+
+/// Marks the plays of which so many replies are missing against the others that they are not to be relied on.
+fn mark_partial(plays: &mut [Play]) {
+    let known: Vec<u64> = plays.iter().map(Play::known).collect();
+    for (play, partial) in plays.iter_mut().zip(crate::map::partial(&known)) {
+        play.partial |= partial;
+    }
+}

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use levee_policy::reroute::{Announcement, PLAYS_MAX, Play, Playbook, Routing, Sites};
 
 use super::error::{Malformed, ReadError};
+use super::mark_partial;
 use super::routing::RoutingFile;
 use super::stats::Stats;
-use super::summary::{self, Summary, Weight};
-use super::{fsdb, partial, table};
-use crate::map::CatchmentMap;
+use super::summary::{self, Summary};
+use super::{fsdb, table};
+use crate::map::{self, CatchmentMap, LoadMap, ReadOptions};
 
 /// The longest text of a playbook. Ours with all its classes is some tens of megabytes.
 pub const TEXT_MAX: u64 = 1 << 28;
@@ -23,7 +24,7 @@ pub struct Options<'a> {
     /// The baseline, by name; otherwise the play called so, or that in which all sites announce plainly.
     pub baseline: Option<&'a str>,
     /// The load of each block, for measurements.
-    pub weight: Option<Weight<'a>>,
+    pub load: Option<&'a LoadMap>,
     /// How measurements are summarised.
     pub summary: summary::Options,
 }
@@ -100,7 +101,7 @@ fn read_file(path: &Path, baseline: Option<&str>) -> Result<Read, ReadError> {
             play.routing = routing;
         }
     }
-    partial::mark(&mut plays);
+    mark_partial(&mut plays);
     let first = baseline_of(path, plays.iter().map(|play| &play.routing), baseline)?;
     plays[..=first].rotate_right(1);
     let playbook = Playbook::new(sites, plays, None).map_err(bad)?;
@@ -353,7 +354,7 @@ fn site_names(runs: &BTreeMap<String, Run>) -> Result<Vec<String>, ReadError> {
             names.extend(stats.counts.iter().map(|(site, _)| site.clone()));
         }
         if let (None, None, Some(path)) = (&run.routing, &run.stats, &run.map) {
-            names.extend(read_map(path)?.sites().names().map(str::to_owned));
+            names.extend(read_map(path, None)?.sites().names().map(str::to_owned));
         }
     }
     Ok(names.into_iter().collect())
@@ -376,12 +377,11 @@ fn of_maps(
             notes.push(format!("{} is left out: it has no map", routing.name));
             continue;
         };
-        let map = read_map(&path)?;
-        let map = remap(&map, &sites).map_err(|source| ReadError::Playbook { path, source })?;
+        let map = read_map(&path, Some(sites.clone()))?;
         summary.push(routing, &map).map_err(failed)?;
     }
     let made = summary
-        .finish(options.weight, options.summary)
+        .finish(options.load, options.summary)
         .map_err(failed)?;
     if made.error_max > 0.0 {
         notes.push(format!(
@@ -417,7 +417,7 @@ fn of_stats(at: &Path, sites: Sites, runs: &[(Run, Routing)]) -> Result<Read, Re
             ineffective: false,
         });
     }
-    partial::mark(&mut plays);
+    mark_partial(&mut plays);
     let bad = |source| ReadError::Playbook {
         path: at.to_owned(),
         source,
@@ -430,40 +430,11 @@ fn of_stats(at: &Path, sites: Sites, runs: &[(Run, Routing)]) -> Result<Read, Re
     })
 }
 
-// TEMPORARY until map readers are there.
-fn read_map(path: &Path) -> Result<CatchmentMap, ReadError> {
-    let io = |source| ReadError::Io {
-        path: path.to_owned(),
-        source,
+fn read_map(path: &Path, sites: Option<Sites>) -> Result<CatchmentMap, ReadError> {
+    let options = ReadOptions {
+        sites,
+        ..ReadOptions::default()
     };
-    let file = File::open(path).map_err(io)?;
-    let mut reader = csv::Reader::from_reader(flate2::read::MultiGzDecoder::new(file));
-    let mut names: Vec<String> = Vec::new();
-    let mut rows = Vec::new();
-    for record in reader.records() {
-        let record = record.map_err(|e| ReadError::Map {
-            path: path.to_owned(),
-            message: e.to_string(),
-        })?;
-        let i = names
-            .iter()
-            .position(|n| *n == record[1])
-            .unwrap_or_else(|| {
-                names.push(record[1].to_owned());
-                names.len() - 1
-            });
-        rows.push((crate::map::Block::of(record[5].parse().unwrap()), i as u8));
-    }
-    let mut map = CatchmentMap::new(Sites::new(names).unwrap());
-    for (b, s) in rows {
-        map.set(b, levee_policy::reroute::SiteId(s));
-    }
+    let (map, _) = map::read(path, &options)?;
     Ok(map)
-}
-fn remap(map: &CatchmentMap, sites: &Sites) -> Result<CatchmentMap, levee_policy::ConfigError> {
-    let mut new = CatchmentMap::new(sites.clone());
-    for (b, s) in map.iter() {
-        new.set(b, sites.find(map.sites().name(s)).unwrap());
-    }
-    Ok(new)
 }

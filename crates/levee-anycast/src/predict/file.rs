@@ -23,7 +23,6 @@ pub struct DeploymentFile {
     text: String,
     origin: Asn,
     sites: Vec<FileSite>,
-    communities: CommunityTable,
     menu: Menu,
     /// Where the graph is from; `None`: the file does not say.
     pub graph: Option<GraphSource>,
@@ -31,7 +30,7 @@ pub struct DeploymentFile {
     pub blocks: Option<BlocksSource>,
     /// The name of a file of loads by AS.
     pub load: Option<String>,
-    /// Filters and ties.
+    /// Filters, ties, and what the upstreams offer.
     pub policies: Policies,
 }
 
@@ -102,7 +101,7 @@ impl DeploymentFile {
             selective: raw.candidates.selective,
             poison: raw.candidates.poison,
             communities: if raw.candidates.communities {
-                raw.communities.clone()
+                raw.communities
             } else {
                 CommunityTable::default()
             },
@@ -114,7 +113,6 @@ impl DeploymentFile {
             text: text.to_owned(),
             origin: raw.origin,
             sites: raw.site.into_iter().map(FileSite::from).collect(),
-            communities: raw.communities,
             menu,
             graph: raw.graph.map(GraphSource::from),
             blocks: raw.blocks.map(BlocksSource::from),
@@ -167,12 +165,6 @@ impl DeploymentFile {
                 .map(|site| site.site.clone())
                 .collect(),
         }
-    }
-
-    /// What the upstreams offer.
-    #[must_use]
-    pub fn communities(&self) -> &CommunityTable {
-        &self.communities
     }
 
     /// What is to be tried, the baseline first.

@@ -339,7 +339,9 @@ fn the_prepends_of_2022_leave_blocks_stuck() {
 
 /// Runs each file of the corpus that belongs to a target.
 fn replay(target: fn(&[u8]), corpus: &str) {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(corpus);
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fuzz/corpus")
+        .join(corpus);
     let mut files = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         target(&std::fs::read(entry.unwrap().path()).unwrap());
@@ -366,7 +368,9 @@ fn changed_seeds_hold() {
         (targets::fsdb, "anycast_fsdb"),
     ];
     for (target, corpus) in targets {
-        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(corpus);
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("../../fuzz/corpus")
+            .join(corpus);
         for entry in std::fs::read_dir(folder).unwrap() {
             let seed = std::fs::read(entry.unwrap().path()).unwrap();
             for _ in 0..300 {
@@ -376,7 +380,10 @@ fn changed_seeds_hold() {
                     match rng.next_u32() % 3 {
                         0 => bytes[at] = b"\n\t,;[]#:/.0x-\" "[rng.next_u32() as usize % 15],
                         1 => drop(bytes.remove(at)),
-                        _ => bytes.insert(at, bytes[rng.next_u32() as usize % seed.len().min(bytes.len())]),
+                        _ => bytes.insert(
+                            at,
+                            bytes[rng.next_u32() as usize % seed.len().min(bytes.len())],
+                        ),
                     }
                     if bytes.is_empty() {
                         bytes.push(b'x');

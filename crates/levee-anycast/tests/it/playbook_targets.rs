@@ -7,7 +7,10 @@ use levee_policy::reroute::{Playbook, Sites};
 
 /// A place in the text, and words for it.
 fn well_told(error: &Malformed, text: &str) {
-    assert!(error.line >= 1 && error.line <= text.lines().count() + 1, "{error}");
+    assert!(
+        error.line >= 1 && error.line <= text.lines().count() + 1,
+        "{error}"
+    );
     assert!(!error.expected.is_empty() && error.to_string().len() < 30_000);
 }
 
@@ -21,10 +24,18 @@ pub fn routing(bytes: &[u8]) {
         Ok(file) => file,
         Err(error) => return well_told(&error, &text),
     };
-    assert!(file.sessions.iter().all(|session| session.path.length() <= PATH_MAX));
+    assert!(
+        file.sessions
+            .iter()
+            .all(|session| session.path.length() <= PATH_MAX)
+    );
     assert_eq!(RoutingFile::parse(&file.to_string()).unwrap(), file);
-    let Ok(sites) = Sites::new(file.sites()) else { return };
-    let Ok(routing) = file.routing(&sites) else { return };
+    let Ok(sites) = Sites::new(file.sites()) else {
+        return;
+    };
+    let Ok(routing) = file.routing(&sites) else {
+        return;
+    };
     let again = file.with(&sites, &routing).unwrap();
     assert_eq!(again.routing(&sites).unwrap(), routing);
 }
@@ -36,7 +47,9 @@ pub fn playbook_csv(bytes: &[u8]) {
         Err(error) => well_told(&error, &text),
         Ok(rows) => {
             let playbook = playbook(rows);
-            let Ok(text) = table::write(&playbook) else { return };
+            let Ok(text) = table::write(&playbook) else {
+                return;
+            };
             // Names with blanks around them are read without.
             let again = table::parse(&text).unwrap();
             for (play, again) in playbook.plays().iter().zip(&again.plays) {
@@ -57,9 +70,13 @@ pub fn fsdb(bytes: &[u8]) {
         Ok(tuner) => {
             assert_eq!(tuner.capacities.len(), tuner.rows.sites.len());
             let playbook = playbook(tuner.rows);
-            let Ok(text) = fsdb::write(&playbook, &tuner.capacities) else { return };
+            let Ok(text) = fsdb::write(&playbook, &tuner.capacities) else {
+                return;
+            };
             // The first is written as Baseline, which another may be called too.
-            let Ok(again) = fsdb::parse(&text) else { return };
+            let Ok(again) = fsdb::parse(&text) else {
+                return;
+            };
             assert_eq!(again.capacities, tuner.capacities);
             for (play, again) in playbook.plays().iter().zip(&again.rows.plays) {
                 let whole: f64 = playbook.sites().ids().map(|site| play.share(site)).sum();

@@ -35,6 +35,7 @@ mod playbook;
 mod range;
 pub mod responder;
 mod sites;
+pub mod story;
 
 pub use self::{
     announcement::{

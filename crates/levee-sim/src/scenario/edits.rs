@@ -6,12 +6,14 @@ use proptest::test_runner::RngSeed;
 use super::*;
 
 /// The committed scenarios, and one with a key of nearly every kind.
-const GOOD: [&str; 6] = [
+const GOOD: [&str; 8] = [
     include_str!("../../../../scenarios/sip-paper.toml"),
     include_str!("../../../../scenarios/mmkk.toml"),
     include_str!("../../../../scenarios/demo-sip.toml"),
     include_str!("../../../../scenarios/http-slowloris.toml"),
     include_str!("../../../../scenarios/http-auction.toml"),
+    include_str!("../../../../scenarios/anycast-loop.toml"),
+    include_str!("../../../../scenarios/anycast-pulse.toml"),
     r#"
 [service]
 kind = "sip"

@@ -397,7 +397,10 @@ fn errors_are_as_people_know_them() {
         ("a drip of nothing", http("bytes = 10", "bytes = 0")),
     ];
     let mut found = String::new();
-    for (title, text) in cases.into_iter().chain(more).chain(thinner::tests::bad()) {
+    let others = thinner::tests::bad()
+        .into_iter()
+        .chain(anycast::tests::bad());
+    for (title, text) in cases.into_iter().chain(more).chain(others) {
         let error = parse(&text).expect_err(title);
         writeln!(found, "## {title}\n{error}\n").unwrap();
     }

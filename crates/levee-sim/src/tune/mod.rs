@@ -39,6 +39,11 @@ pub enum TaskError {
         "service.rate makes it a scenario of the thinner, which has nothing to tune: only defences of kind \"seven\" are tuned; `levee check` compares the thinner's modes"
     )]
     Thinner,
+    /// There is no table of connections whose policy could be tuned.
+    #[error(
+        "service.kind \"anycast\" has nothing to tune yet: only defences of kind \"seven\" are tuned; write lists in [defense], such as settle = [\"3m\", \"5m\"], and `levee check` compares them"
+    )]
+    Anycast,
     /// There is nobody to serve.
     #[error(
         "no point has an honest call, and so none has an availability: put attack.share below 1"
@@ -62,6 +67,10 @@ impl Task {
         };
         if !scenario.points.iter().all(plain) {
             return Err(TaskError::Preset);
+        }
+        let reroutes = |point: &Point| point.setup.anycast.is_some();
+        if scenario.points.iter().any(reroutes) {
+            return Err(TaskError::Anycast);
         }
         let thins = |point: &Point| point.setup.thinner.is_some();
         if scenario.points.iter().any(thins) {

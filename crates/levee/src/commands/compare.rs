@@ -55,6 +55,7 @@ fn scale(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(args: &Args, global: Global) -> Result<Exit> {
     let mut scenario = scenarios::read(&args.scenario)?;
+    runner::check(&scenario)?;
     args.how.apply(&mut scenario);
     let mut warnings = args.adjust(&mut scenario);
     args.files.check()?;

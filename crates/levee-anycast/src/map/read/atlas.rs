@@ -5,11 +5,13 @@
 //! `answers` with `RDATA` as a text or as a list of texts, or nothing but the message in `abuf` (base64).
 //! What counts is a TXT record of `hostname.bind` or `id.server` (RFC 4892).
 
-use std::io::BufRead;
+use std::io::{BufRead, BufReader, Read};
 use std::net::IpAddr;
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flate2::bufread::MultiGzDecoder;
 use serde_json::Value;
 use simple_dns::Packet;
 use simple_dns::rdata::RData;
@@ -81,6 +83,129 @@ fn result(value: &Value, sink: &mut Sink<'_>) -> Result<(), Problem> {
         answer(value, block, sink)?;
     }
     Ok(())
+}
+
+/// A query of a probe, and what came of it: for those who count what is lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeQuery {
+    /// The probe.
+    pub probe: u32,
+    /// When it was sent, in seconds of Unix.
+    pub time_s: i64,
+    /// What came of it.
+    pub reply: ProbeReply,
+}
+
+/// What came of a query of a probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProbeReply {
+    /// A server answered and said what it is called.
+    Identity(String),
+    /// A server answered and did not say it.
+    Unnamed,
+    /// No answer.
+    Lost,
+    /// The probe could not send: it had no name server, no socket, no address.
+    NotSent,
+}
+
+/// Reads all queries of a file of DNS results, gzipped or not, and returns how many there were.
+///
+/// # Errors
+///
+/// If it cannot be read, or something in it is malformed.
+pub fn read_queries(
+    file: &Path,
+    reader: impl Read,
+    mut take: impl FnMut(ProbeQuery),
+) -> Result<u64, ReadError> {
+    let error = |at, problem| ReadError {
+        file: file.to_owned(),
+        at,
+        problem,
+    };
+    let mut reader = BufReader::new(reader);
+    let begin = reader.fill_buf();
+    let begin = begin.map_err(|problem| error(At::File, Problem::Io(problem)))?;
+    let reader: Box<dyn BufRead + '_> = if begin.starts_with(&[0x1f, 0x8b]) {
+        Box::new(BufReader::new(MultiGzDecoder::new(reader)))
+    } else {
+        Box::new(reader)
+    };
+    let mut values = Values {
+        reader,
+        line: 1,
+        array: false,
+        ended: false,
+    };
+    let (mut text, mut count) = (Vec::new(), 0);
+    loop {
+        let line = match values.next(&mut text) {
+            Ok(Some(line)) => line,
+            Ok(None) => return Ok(count),
+            Err((line, problem)) => return Err(error(At::Line(line), problem)),
+        };
+        let value = serde_json::from_slice::<Value>(&text).map_err(|problem| {
+            let place = At::Line(line + (problem.line() as u64).saturating_sub(1));
+            error(
+                place,
+                Sink::field("a result", &text, &format!("JSON ({problem})")),
+            )
+        })?;
+        count += queries(&value, &mut take).map_err(|problem| error(At::Line(line), problem))?;
+    }
+}
+
+fn queries(value: &Value, take: &mut impl FnMut(ProbeQuery)) -> Result<u64, Problem> {
+    let kind = value.get("type").and_then(Value::as_str);
+    if !value.is_object() || kind.is_some_and(|kind| kind != "dns") {
+        return Ok(0);
+    }
+    let field = |column: &str, expected: &str| {
+        let found = value
+            .get(column)
+            .map_or("missing".to_owned(), Value::to_string);
+        Sink::field(column, found.as_bytes(), expected)
+    };
+    let probe = value.get("prb_id").and_then(Value::as_u64);
+    let probe = probe
+        .and_then(|probe| u32::try_from(probe).ok())
+        .ok_or_else(|| field("prb_id", "the number of a probe"))?;
+    let set = value.get("resultset").and_then(Value::as_array);
+    let entries = match set {
+        Some(set) => &set[..set.len().min(RESULTSET_MAX)],
+        None => std::slice::from_ref(value),
+    };
+    for entry in entries {
+        let time = |entry: &Value, key| entry.get(key).and_then(Value::as_i64);
+        let time_s = time(entry, "time")
+            .or(time(value, "timestamp"))
+            .ok_or_else(|| field("timestamp", "seconds of Unix"))?;
+        take(ProbeQuery {
+            probe,
+            time_s,
+            reply: reply(entry),
+        });
+    }
+    Ok(entries.len() as u64)
+}
+
+/// Errors of the probe itself, by the keys of `error`; a timeout is none.
+const NOT_SENT: [&str; 4] = ["getaddrinfo", "nameserver", "socket", "sendto"];
+
+fn reply(entry: &Value) -> ProbeReply {
+    match entry.get("result") {
+        Some(result) => identity(result).map_or(ProbeReply::Unnamed, ProbeReply::Identity),
+        None => match entry.get("error").and_then(Value::as_object) {
+            Some(error)
+                if !error.contains_key("timeout")
+                    && NOT_SENT.iter().any(|key| error.contains_key(*key)) =>
+            {
+                ProbeReply::NotSent
+            }
+            _ => ProbeReply::Lost,
+        },
+    }
 }
 
 /// The block of the probe: the address that the Internet sees, or in its absence the probe's own.

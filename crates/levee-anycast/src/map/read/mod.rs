@@ -20,6 +20,7 @@ use ipnet::IpNet;
 use levee_policy::reroute::Sites;
 use serde::Serialize;
 
+pub use self::atlas::{ProbeQuery, ProbeReply, read_queries};
 pub use self::error::{At, Problem, ReadError};
 pub use self::pattern::{BadPattern, SitePattern};
 use self::sink::Sink;

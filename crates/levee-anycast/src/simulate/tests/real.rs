@@ -1,6 +1,6 @@
 //! On CAIDA's graph of 2015, where it lies.
 
-use std::num::NonZeroUsize;
+use std::{collections::BTreeMap, fs, num::NonZeroUsize, path::PathBuf};
 
 use levee_policy::reroute::{Announcement, Asn, Path, Routing};
 
@@ -66,11 +66,6 @@ fn the_shares_are_those_of_bgpy() {
         for site in catchments.sites().flatten() {
             counts[site.index()] += 1.0;
         }
-        println!(
-            "{} uncertain of {}",
-            catchments.uncertain().len(),
-            catchments.len()
-        );
         counts.map(|count| 100.0 * count / (catchments.len() + 3) as f64)
     };
     let shares = internet
@@ -85,5 +80,118 @@ fn the_shares_are_those_of_bgpy() {
                 );
             }
         }
+    }
+}
+
+/// What the authors measured in 2022 at one AS: the site of most of its targets, and how many there are.
+type Measured = BTreeMap<Asn, (String, usize)>;
+
+/// A raw run of the authors, by AS of the target; `None` where it is not.
+fn measured(run: &str) -> Option<Measured> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../shared/data/tangled-2022-03/poison");
+    let starts = format!("poison-{run}#");
+    let file = fs::read_dir(folder).ok()?.flatten().find(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        name.starts_with(&starts) && name.ends_with(".csv.gz")
+    })?;
+    let reader = flate2::read::MultiGzDecoder::new(fs::File::open(file.path()).unwrap());
+    let mut counts: BTreeMap<Asn, BTreeMap<String, usize>> = BTreeMap::new();
+    for row in csv::Reader::from_reader(reader).records().flatten() {
+        if let (Some(site), Some(Ok(asn))) = (row.get(1), row.get(11).map(str::parse)) {
+            *counts
+                .entry(Asn(asn))
+                .or_default()
+                .entry(site[3..6].to_owned())
+                .or_default() += 1;
+        }
+    }
+    let most = counts.into_iter().map(|(asn, sites)| {
+        let all = sites.values().sum();
+        let (site, _) = sites.into_iter().max_by_key(|(_, count)| *count).unwrap();
+        (asn, (site, all))
+    });
+    Some(most.collect())
+}
+
+/// How the authors' runs compare with the simulation: ASes that both know, at how many both have the same site, and how many
+/// ASes reach Miami in either.
+#[derive(Debug, Default)]
+struct Compared {
+    both: usize,
+    same: usize,
+    miami_measured: usize,
+    miami_simulated: usize,
+}
+
+fn compared(internet: &Internet<'_>, run: &str, path: Path) -> Option<Compared> {
+    let mut routing = Routing::baseline(3);
+    routing.announcements.as_mut().unwrap()[1].everyone = Some(path);
+    let catchments = internet.catchments(&routing).unwrap();
+    let mut compared = Compared::default();
+    for (asn, (site, _)) in measured(run)? {
+        compared.miami_measured += usize::from(site == "mia");
+        if let Some(index) = internet.graph().find(asn) {
+            let ours = catchments.site(index);
+            let ours = ours.map(|site| internet.sites().name(site));
+            compared.both += 1;
+            compared.same += usize::from(ours == Some(&site));
+        }
+    }
+    let at_miami = catchments.sites().flatten();
+    compared.miami_simulated = at_miami.filter(|site| site.0 == 1).count();
+    println!("{run}: {compared:?}");
+    Some(compared)
+}
+
+#[test]
+fn poisons_do_to_the_authors_site_in_miami_what_they_do_here() {
+    // Their sites of 2022 on the graph of 2015, as far as it has the neighbours. One of those in Porto Alegre is younger.
+    let Some(graph) = caida() else { return };
+    let site = |name: &str, neighbour| Site {
+        name: name.to_owned(),
+        asn: None,
+        links: vec![Link {
+            neighbour: Asn(neighbour),
+            kind: LinkKind::Transit,
+        }],
+    };
+    let deployment = Deployment {
+        origin: Asn(1149),
+        sites: vec![
+            site("ams", 20_473),
+            site("mia", 20_080),
+            site("poa", 262_605),
+        ],
+    };
+    let internet = Internet::new(&graph, &deployment, &Policies::default()).unwrap();
+    let prepends = |prepend| Path {
+        prepend,
+        ..Path::default()
+    };
+    let poisons = |asn| Path {
+        poison: vec![Asn(asn)],
+        ..Path::default()
+    };
+    let Some(baseline) = compared(&internet, "baseline", prepends(0)) else {
+        eprintln!("skipped: the authors' runs may not be passed on, and are not here");
+        return;
+    };
+    let compared = |run, path| compared(&internet, run, path).unwrap();
+    let [one, two] = [("1xMIA", 1), ("2xMIA", 2)].map(|(run, n)| compared(run, prepends(n)));
+    assert!(baseline.miami_measured > one.miami_measured);
+    assert!(baseline.miami_simulated > one.miami_simulated);
+    // A small network's number in the path does what as many prepends do.
+    let small = compared("1916", poisons(1916));
+    assert!(small.miami_measured.abs_diff(two.miami_measured) <= 1);
+    assert!(small.miami_simulated.abs_diff(two.miami_simulated) <= two.miami_simulated / 20);
+    // A Tier-1's: the upstream filters it as a leak, and nobody reaches Miami.
+    for (run, asn) in [("174", 174), ("3356", 3356), ("1299", 1299), ("701", 701)] {
+        let tier1 = compared(run, poisons(asn));
+        assert_eq!(
+            (tier1.miami_measured, tier1.miami_simulated),
+            (0, 0),
+            "{run}"
+        );
     }
 }

@@ -53,7 +53,9 @@ impl Anycast {
         let settled = !front.responder.is_settling(now);
         let input = Input::Measure(self.measure.clone());
         front.responder.handle(now, input, &mut front.rng);
-        if settled && self.meter.attacked {
+        let attack = self.setup.attack.as_ref();
+        let attacked = self.meter.attacked && attack.is_some_and(|attack| now <= attack.over());
+        if settled && attacked {
             let estimates = front.responder.offered();
             for (site, (estimate, report)) in
                 estimates.into_iter().zip(&self.measure.sites).enumerate()

@@ -63,7 +63,7 @@ pub(super) struct Meter {
     overloaded: bool,
     pub(super) arrived: Vec<Arrived>,
     interval_s: f64,
-    /// Whether the attack has gone on through all of the interval.
+    /// Whether the attack was going on when the interval began.
     pub(super) attacked: bool,
     pub(super) changes: u64,
     pub(super) failed: u64,

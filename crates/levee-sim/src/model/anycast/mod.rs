@@ -400,7 +400,6 @@ impl Model for Anycast {
             Message::Interval => self.interval(scheduler),
             Message::Edge => {
                 self.level = self.level(now);
-                self.meter.attacked &= self.under_attack(now);
                 self.next_edge(scheduler);
             }
             Message::Sources => self.sources(),

@@ -7,7 +7,8 @@ mod view;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use levee_policy::reroute::{Playbook, Range, planner::rank};
+use levee_anycast::playbook;
+use levee_policy::reroute::{Range, planner::rank};
 
 use self::figures::{amount, of_site, range};
 use crate::cli::Global;
@@ -17,7 +18,7 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Args {
-    /// The playbook: what `levee anycast playbook show --json` or `simulate --json` print, or the authors' CSV or list
+    /// The playbook: what `levee anycast playbook show --json` or `simulate --json` print, the authors' CSV or list, or a folder of measurements
     playbook: PathBuf,
     /// A TOML file with what is asked; options here go before it
     #[arg(long, value_name = "FILE")]
@@ -67,8 +68,12 @@ const EXAMPLE: &str = "Example:\n  \
     Exit status 1: no play keeps every site within its capacity. docs/anycast-plan.md says how plays are ranked.";
 
 pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
-    let playbook = read(&args.playbook)?;
-    let (situation, config) = asked::asked(args, &playbook)?;
+    let read = playbook::read(&[&args.playbook], playbook::Options::default())?;
+    if !global.quiet {
+        read.notes.iter().for_each(output::note);
+    }
+    let playbook = read.playbook;
+    let (situation, config) = asked::asked(args, &playbook, read.capacities)?;
     let plan = rank(&playbook, &situation, &config).context("the situation")?;
     let shown = view::Shown {
         playbook: &playbook,
@@ -86,11 +91,4 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
     } else {
         Answer::No
     })
-}
-
-fn read(path: &std::path::Path) -> Result<Playbook> {
-    let file = path.display();
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("{file}: cannot be read; check the path"))?;
-    serde_json::from_str(&text).with_context(|| format!("{file}: not a playbook"))
 }

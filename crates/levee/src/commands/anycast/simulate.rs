@@ -3,14 +3,16 @@
 mod report;
 
 use std::fs::File;
+use std::io::BufWriter;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
-use levee_anycast::blocks::{Blocks, Family, Reading, Unit};
+use levee_anycast::blocks::{Blocks, Family, MAP_V6_MAX, Reading, Unit};
 use levee_anycast::graph::AsGraph;
 use levee_anycast::graph::generate::Generated;
+use levee_anycast::map::{About, write_parquet};
 use levee_anycast::predict::{DeploymentFile, GraphSource, Loads, Options, Prediction, predict};
 use levee_anycast::simulate::{Internet, Link, LinkKind, Site};
 use levee_policy::reroute::Asn;
@@ -24,19 +26,11 @@ use crate::output;
 
 /// Longest deployment file: some ten thousand links.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Most characters of a configuration's name in that of its map; its number tells maps apart.
+const NAME_MAX: usize = 60;
 
-/// Predict a playbook on a graph of ASes
-///
-/// The deployment file says where the sites are, whom they announce to, what the upstreams offer and what is to be tried;
-/// docs/anycast-predict.md has its keys. Each routing configuration is simulated on an AS-level graph, and the blocks of each AS
-/// counted at the site that it reaches. `certain` is the share of blocks that stay there however ASes break their ties.
-///
-/// Examples:
-///   levee anycast simulate scenarios/anycast/internet.toml
-///   levee anycast simulate deployment.toml --graph 20260101.as-rel2.txt.bz2 --blocks rib.20260101.0000.bz2 --out playbook.json
-///   levee anycast simulate deployment.toml --with-site SYD=4826,7545
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The deployment file, such as scenarios/anycast/internet.toml
     deployment: PathBuf,
@@ -66,10 +60,23 @@ pub(crate) struct Args {
     /// Write the playbook (with candidate sites: the one with them), for plan, check and respond
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Write the catchment map of each configuration into this folder, as Parquet
+    #[arg(long, value_name = "FOLDER")]
+    maps: Option<PathBuf>,
     /// Threads; the results do not depend on it [default: one for each processor]
     #[arg(long)]
     threads: Option<NonZeroUsize>,
 }
+
+const EXAMPLES: &str = "\
+Each configuration that the deployment file asks for is simulated on an AS-level graph, and the blocks of each AS are counted at the
+site that it reaches. `certain` is the share that stays there however ASes break their ties. docs/anycast-predict.md has the file's
+keys, and what a prediction is worth.
+
+Examples:
+  levee anycast simulate scenarios/anycast/internet.toml
+  levee anycast simulate deployment.toml --graph as-rel2.txt.bz2 --blocks rib.20260101.0000.bz2 --out playbook.json
+  levee anycast simulate deployment.toml --with-site SYD=4826,7545";
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum CountUnit {
@@ -139,6 +146,9 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
         let json = serde_json::to_vec(&last.playbook)?;
         std::fs::write(path, json)
             .with_context(|| format!("{}: cannot be written", path.display()))?;
+    }
+    if let Some(folder) = &args.maps {
+        write_maps(folder, last, &world.blocks)?;
     }
     let graph_source = (world.graph_source, world.graph_seed);
     let blocks = (world.blocks_source, &world.blocks);
@@ -277,6 +287,38 @@ fn odd(file: &str, reading: &Reading) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// A map for each play, named by its number and its name.
+fn write_maps(folder: &Path, prediction: &Prediction, blocks: &Blocks) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("{}: cannot be made", folder.display()))?;
+    for (place, play) in prediction.playbook.plays().iter().enumerate() {
+        let name = &play.routing.name;
+        let Some(map) = prediction.map(place, blocks) else {
+            bail!(
+                "--maps: the blocks are counts, or IPv6 blocks beyond {MAP_V6_MAX}: give a prefix-to-AS file or a routing table with --blocks"
+            );
+        };
+        let fit = |c: char| {
+            if c.is_ascii_alphanumeric() || "+-_.".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        };
+        let file: String = name.chars().take(NAME_MAX).map(fit).collect();
+        let path = folder.join(format!("{place:04}-{file}.parquet"));
+        let about = About {
+            measured: None,
+            source: format!("predicted: {name}"),
+        };
+        let written = File::create(&path)
+            .map_err(anyhow::Error::from)
+            .and_then(|out| Ok(write_parquet(&map, None, &about, BufWriter::new(out))?));
+        written.with_context(|| format!("{}: cannot be written", path.display()))?;
+    }
+    Ok(())
 }
 
 impl Args {

@@ -61,7 +61,8 @@ impl<'a> Judge<'a> {
         let kind = task.attacks.first().map(|p| p.setup.service.kind);
         let asked = match kind {
             Some(ServiceKind::Http) => &HTTP,
-            Some(ServiceKind::Sip) | None => &SIP,
+            // One of anycast is no task.
+            Some(ServiceKind::Sip | ServiceKind::Anycast) | None => &SIP,
         };
         let query = |(name, formula): &(&str, &str)| {
             let text = Text::of_file("levee tune", formula);

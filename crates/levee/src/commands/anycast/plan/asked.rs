@@ -45,12 +45,18 @@ struct Asked<'p> {
 /// A name that the playbook does not have: where it was said, what it is, what there is.
 type Wrong<'a> = &'a dyn Fn(&str, String, String) -> anyhow::Error;
 
-pub(super) fn asked(args: &Args, playbook: &Playbook) -> Result<(Situation, PlannerConfig)> {
+/// `capacities`: those that stand in the playbook's file.
+pub(super) fn asked(
+    args: &Args,
+    playbook: &Playbook,
+    capacities: Option<Vec<f64>>,
+) -> Result<(Situation, PlannerConfig)> {
     let n = playbook.sites().len();
     let mut asked = Asked {
         playbook,
         current: 0,
-        capacity: vec![None; n],
+        capacity: capacities
+            .map_or_else(|| vec![None; n], |all| all.into_iter().map(Some).collect()),
         load: vec![None; n],
         normal: vec![None; n],
         absorbers: BTreeSet::new(),
