@@ -12,3 +12,6 @@ mod predict_targets;
 
 mod journal;
 mod journal_targets;
+mod playbook;
+mod predict_replay;
+mod predict_targets;

@@ -8,6 +8,7 @@ mod anycast_check;
 mod anycast_map;
 mod anycast_playbook;
 mod anycast_plan;
+mod anycast_respond;
 mod anycast_simulate;
 mod anycast_plan;
 mod anycast_playbook;
