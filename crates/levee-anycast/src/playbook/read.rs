@@ -65,9 +65,9 @@ fn read_file(path: &Path, baseline: Option<&str>) -> Result<Read, ReadError> {
     let begin = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
     let (rows, capacities) = if begin.starts_with('{') {
         let read: Result<Playbook, _> = serde_json::from_str(begin);
-        let playbook = read.map_err(|source| ReadError::Json {
+        let playbook = read.map_err(|problem| ReadError::Json {
             path: path.to_owned(),
-            source,
+            problem,
         })?;
         let playbook = match baseline {
             None => playbook,
@@ -90,9 +90,9 @@ fn read_file(path: &Path, baseline: Option<&str>) -> Result<Read, ReadError> {
             path: path.to_owned(),
         });
     };
-    let bad = |source| ReadError::Playbook {
+    let bad = |problem| ReadError::Playbook {
         path: path.to_owned(),
-        source,
+        problem,
     };
     let sites = Sites::new(rows.sites).map_err(bad)?;
     let mut plays = rows.plays;
@@ -194,9 +194,9 @@ fn in_order(path: &Path, playbook: &Playbook, baseline: &str) -> Result<Playbook
         classes.site[..(first + 1) * n].rotate_right(n);
         classes
     });
-    let bad = |source| ReadError::Playbook {
+    let bad = |problem| ReadError::Playbook {
         path: path.to_owned(),
-        source,
+        problem,
     };
     Playbook::new(playbook.sites().clone(), plays, classes).map_err(bad)
 }
@@ -283,9 +283,9 @@ fn read_measurements(paths: &[&Path], options: Options<'_>) -> Result<Read, Read
             limit: PLAYS_MAX,
         });
     }
-    let sites = Sites::new(site_names(&runs)?).map_err(|source| ReadError::Playbook {
+    let sites = Sites::new(site_names(&runs)?).map_err(|problem| ReadError::Playbook {
         path: at.clone(),
-        source,
+        problem,
     })?;
     let mut routings = Vec::with_capacity(runs.len());
     for (stem, run) in &runs {
@@ -367,9 +367,9 @@ fn of_maps(
     runs: Vec<(Run, Routing)>,
     options: Options<'_>,
 ) -> Result<Read, ReadError> {
-    let failed = |source| ReadError::Summary {
+    let failed = |problem| ReadError::Summary {
         path: at.to_owned(),
-        source,
+        problem,
     };
     let mut summary = Summary::new(sites.clone());
     let mut notes = Vec::new();
@@ -419,9 +419,9 @@ fn of_stats(at: &Path, sites: Sites, runs: &[(Run, Routing)]) -> Result<Read, Re
         });
     }
     mark_partial(&mut plays);
-    let bad = |source| ReadError::Playbook {
+    let bad = |problem| ReadError::Playbook {
         path: at.to_owned(),
-        source,
+        problem,
     };
     let playbook = Playbook::new(sites, plays, None).map_err(bad)?;
     Ok(Read {
@@ -436,6 +436,6 @@ fn read_map(path: &Path, sites: Option<Sites>) -> Result<CatchmentMap, ReadError
         sites,
         ..ReadOptions::default()
     };
-    let (map, _) = map::read(path, &options)?;
+    let (map, _) = map::read(path, &options).map_err(ReadError::Map)?;
     Ok(map)
 }

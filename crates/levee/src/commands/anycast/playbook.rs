@@ -111,7 +111,12 @@ fn show(args: &Show, global: Global) -> Result<Answer> {
 
 fn open(args: &Show) -> Result<Read> {
     let load = match &args.weights {
-        Some(path) => Some(map::read_load(path, &ReadOptions::default())?.0),
+        Some(path) => {
+            let read = map::read_load(path, &ReadOptions::default());
+            // It tells its causes itself.
+            let (load, _) = read.map_err(|error| anyhow::Error::msg(error.to_string()))?;
+            Some(load)
+        }
         None => None,
     };
     let options = Options {
