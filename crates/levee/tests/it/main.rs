@@ -1,8 +1,8 @@
 //! The program as a user runs it.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
-mod anycast_playbook;
 mod anycast_plan;
+mod anycast_playbook;
 mod anycast_simulate;
 mod check;
 mod compare;
