@@ -9,6 +9,8 @@ mod anycast_map;
 mod anycast_playbook;
 mod anycast_plan;
 mod anycast_respond;
+mod anycast_plan;
+mod anycast_playbook;
 mod anycast_simulate;
 mod anycast_plan;
 mod anycast_playbook;
