@@ -10,6 +10,7 @@ mod anycast_playbook;
 mod anycast_plan;
 mod anycast_respond;
 mod anycast_plan;
+mod anycast_plan;
 mod anycast_playbook;
 mod anycast_simulate;
 mod anycast_plan;
