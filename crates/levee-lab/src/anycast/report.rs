@@ -223,7 +223,7 @@ impl Report {
 
 fn plain(head: &[&str], left: usize) -> Table {
     let mut table = Table::new();
-    table.load_preset(UTF8_BORDERS_ONLY);
+    table.load_style(UTF8_BORDERS_ONLY);
     table.set_header(head.to_vec());
     for (i, column) in table.column_iter_mut().enumerate() {
         if i >= left {

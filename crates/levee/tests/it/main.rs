@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 mod anycast_check;
-mod anycast_playbook;
 mod anycast_plan;
+mod anycast_playbook;
 mod anycast_simulate;
 mod check;
 mod compare;
