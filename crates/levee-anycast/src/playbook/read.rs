@@ -71,7 +71,7 @@ fn read_file(path: &Path, baseline: Option<&str>) -> Result<Read, ReadError> {
         })?;
         let playbook = match baseline {
             None => playbook,
-            Some(name) => in_order(path, playbook, name)?,
+            Some(name) => in_order(path, &playbook, name)?,
         };
         return Ok(Read {
             playbook,
@@ -102,7 +102,7 @@ fn read_file(path: &Path, baseline: Option<&str>) -> Result<Read, ReadError> {
         }
     }
     mark_partial(&mut plays);
-    let first = baseline_of(path, plays.iter().map(|play| &play.routing), baseline)?;
+    let first = baseline_of(path, &routings_of(&plays), baseline)?;
     plays[..=first].rotate_right(1);
     let playbook = Playbook::new(sites, plays, None).map_err(bad)?;
     Ok(Read {
@@ -140,13 +140,17 @@ pub(super) fn text_of(path: &Path) -> Result<String, ReadError> {
     })
 }
 
+fn routings_of(plays: &[Play]) -> Vec<&Routing> {
+    plays.iter().map(|play| &play.routing).collect()
+}
+
 /// The number of the play that is the baseline.
-fn baseline_of<'r>(
+fn baseline_of(
     path: &Path,
-    routings: impl Iterator<Item = &'r Routing> + Clone,
+    routings: &[&Routing],
     given: Option<&str>,
 ) -> Result<usize, ReadError> {
-    let find = |fits: &dyn Fn(&Routing) -> bool| routings.clone().position(fits);
+    let find = |fits: &dyn Fn(&Routing) -> bool| routings.iter().position(|routing| fits(routing));
     let named = |routing: &Routing| routing.name.eq_ignore_ascii_case("baseline");
     let ends = |routing: &Routing| {
         let name = routing.name.to_ascii_lowercase();
@@ -165,11 +169,11 @@ fn baseline_of<'r>(
     found.ok_or_else(|| {
         const NAMED: usize = 8;
         let mut names: Vec<String> = routings
-            .clone()
+            .iter()
             .take(NAMED)
             .map(|r| r.name.clone())
             .collect();
-        let more = routings.clone().count() - names.len();
+        let more = routings.len() - names.len();
         if more > 0 {
             names.push(format!("{more} more"));
         }
@@ -181,12 +185,8 @@ fn baseline_of<'r>(
 }
 
 /// The same playbook with this play first.
-fn in_order(path: &Path, playbook: Playbook, baseline: &str) -> Result<Playbook, ReadError> {
-    let first = baseline_of(
-        path,
-        playbook.plays().iter().map(|play| &play.routing),
-        Some(baseline),
-    )?;
+fn in_order(path: &Path, playbook: &Playbook, baseline: &str) -> Result<Playbook, ReadError> {
+    let first = baseline_of(path, &routings_of(playbook.plays()), Some(baseline))?;
     let mut plays = playbook.plays().to_vec();
     plays[..=first].rotate_right(1);
     let classes = playbook.classes().cloned().map(|mut classes| {
@@ -291,11 +291,12 @@ fn read_measurements(paths: &[&Path], options: Options<'_>) -> Result<Read, Read
     for (stem, run) in &runs {
         routings.push(run.routing(stem, &sites)?);
     }
-    let first = baseline_of(&at, routings.iter(), options.baseline)?;
+    let all: Vec<&Routing> = routings.iter().collect();
+    let first = baseline_of(&at, &all, options.baseline)?;
     let mut order: Vec<(Run, Routing)> = runs.into_values().zip(routings).collect();
     order[..=first].rotate_right(1);
     if order.iter().any(|(run, _)| run.map.is_some()) {
-        of_maps(&at, sites, order, options)
+        of_maps(&at, &sites, order, options)
     } else {
         of_stats(&at, sites, &order)
     }
@@ -362,7 +363,7 @@ fn site_names(runs: &BTreeMap<String, Run>) -> Result<Vec<String>, ReadError> {
 
 fn of_maps(
     at: &Path,
-    sites: Sites,
+    sites: &Sites,
     runs: Vec<(Run, Routing)>,
     options: Options<'_>,
 ) -> Result<Read, ReadError> {

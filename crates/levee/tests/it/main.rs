@@ -1,7 +1,12 @@
 //! The program as a user runs it.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
+mod anycast_plan;
+mod anycast_playbook;
+mod anycast_estimate;
 mod anycast_check;
+mod anycast_map;
+mod anycast_playbook;
 mod anycast_plan;
 mod anycast_playbook;
 mod anycast_simulate;

@@ -76,7 +76,7 @@ fn headline(out: &mut String, playbook: &Playbook, tables: &Tables) {
         });
     write!(
         out,
-        "<p class=\"soft\">Shares {}. The baseline is {}.</p>\n<ul class=\"headline\">\n",
+        "<p class=\"soft\">Shares {}. Baseline: {}.</p>\n<ul class=\"headline\">\n",
         tables.unit.by(),
         escape(&baseline.routing.name)
     )
