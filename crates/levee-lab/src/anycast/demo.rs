@@ -15,8 +15,8 @@ use levee_config::Problems;
 use levee_policy::reroute::{Playbook, Step};
 use levee_policy::{ConfigError, Span, Time};
 use levee_sim::engine::{Runaway, Simulation, TieOrder};
+use levee_sim::model::Observed as _;
 use levee_sim::model::anycast::{Anycast, Moment, Setup, SetupError};
-use levee_sim::model::{Observed as _, Rerun as _};
 use levee_sim::scenario::Scenario;
 
 /// The Internet and the sites, as a deployment file says it.
