@@ -191,6 +191,7 @@ fn the_playbook_of_the_authors_is_planned_with() {
     command.args(["anycast", "plan"]).arg(file).args([
         "--capacity=CDG=100k,HND=100k,IAD=100k,LHR=100k,MIA=100k,POA=100k,SYD=100k",
         "--load=CDG=7k,HND=0,IAD=15k,LHR=23k,MIA=16k,POA=21k,SYD=180k",
+        "--top=85",
         "--json",
     ]);
     let (status, out, error) = finished(&mut command);
@@ -205,5 +206,14 @@ fn the_playbook_of_the_authors_is_planned_with() {
     );
     let total: f64 = sites.into_iter().map(load).sum();
     assert!((total - 262_000.0).abs() < 1e-3, "{total}");
-    assert_eq!(best["changes"], 1, "{best}");
+    // What changes fewer sites leaves some over capacity in a likelier case.
+    assert_eq!(best["over"], "concentrated");
+    for choice in json["choices"].as_array().unwrap() {
+        let fewer = choice["changes"].as_u64() < best["changes"].as_u64();
+        let worse = choice["over"] == "worst" || choice["over"] == "likely";
+        assert!(
+            !fewer || worse || choice["flaws"] != serde_json::json!([]),
+            "{choice}"
+        );
+    }
 }
