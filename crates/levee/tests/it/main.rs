@@ -6,8 +6,6 @@ mod anycast_playbook;
 mod anycast_estimate;
 mod anycast_check;
 mod anycast_map;
-mod anycast_playbook;
-mod anycast_plan;
 mod anycast_respond;
 mod anycast_simulate;
 mod check;
