@@ -12,13 +12,14 @@ fn replies(count: u32) -> Vec<Reply> {
     let blocks = u64::from(count) * 20 / 21;
     (0..u64::from(count))
         .map(|i| {
+            let again = i >= blocks;
+            let i = if again { i - blocks } else { i };
             // Steps that are odd go through all of 2^24 blocks, in no order.
-            let i = if i < blocks { i } else { i - blocks };
             let bits = (i * 0x9E_3779 + 12_345) & 0xff_ffff;
-            let again = u64::from(i * 20 > blocks * 19);
+            let elsewhere = u64::from(again && i.is_multiple_of(50));
             Reply {
                 block: Block::V4(bits as u32),
-                site: SiteId(((bits >> 7) + again) as u8 % 7),
+                site: SiteId((((bits >> 7) + elsewhere) % 7) as u8),
                 rtt: Rtt::from_ms((bits % 300) as f64),
             }
         })

@@ -14,8 +14,7 @@ pub struct ReadError {
     pub file: PathBuf,
     /// Where in it.
     pub at: At,
-    /// What is wrong, what was expected, and what to do.
-    #[source]
+    /// What is wrong, what was expected, and what to do. Part of the text, so that it is no source of its own.
     pub problem: Problem,
 }
 

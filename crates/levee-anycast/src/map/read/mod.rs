@@ -307,7 +307,8 @@ fn open(source: Source, sink: &mut Sink<'_>) -> Result<(), ReadError> {
     let head = reader
         .fill_buf()
         .map_err(|error| sink.error(At::File, Problem::Damaged(error.to_string())))?;
-    stream(&head[..head.len().min(MAGIC)].to_vec(), reader, sink)
+    let head = head[..head.len().min(MAGIC)].to_vec();
+    stream(&head, reader, sink)
 }
 
 /// Reads a stream that begins with `head`.
