@@ -1,7 +1,7 @@
 """BGPy behind a pipe, for `run`: `peer.py GRAPH DEPLOYMENT`.
 
 Each line of standard input is a routing configuration as Levee writes it (prepends only); each line of standard output the
-site of every AS and the seconds that the propagation took. Each site is an AS of its own, a customer of its neighbours.
+site of every AS and the seconds of processor time that the propagation took. Each site is an AS of its own, a customer of its neighbours.
 """
 
 import gzip
@@ -76,9 +76,9 @@ def main():
         scenario = Scenario(tuple(announcements(deployment, json.loads(line))))
         engine = SimulationEngine(graph)
         engine.setup(scenario)
-        begin = time.monotonic()
+        begin = time.process_time()
         engine.run(0, scenario)
-        seconds = time.monotonic() - begin
+        seconds = time.process_time() - begin
         sites = []
         for as_obj in graph:
             if as_obj.asn not in names:

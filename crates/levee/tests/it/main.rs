@@ -3,10 +3,18 @@
 
 mod anycast_plan;
 mod anycast_playbook;
+mod anycast_estimate;
 mod anycast_check;
+mod anycast_map;
 mod anycast_playbook;
 mod anycast_plan;
+mod anycast_respond;
+mod anycast_plan;
+mod anycast_plan;
+mod anycast_playbook;
 mod anycast_simulate;
+mod anycast_plan;
+mod anycast_playbook;
 mod check;
 mod compare;
 mod config;

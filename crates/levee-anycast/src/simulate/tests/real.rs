@@ -2,11 +2,14 @@
 
 use std::{collections::BTreeMap, fs, num::NonZeroUsize, path::PathBuf};
 
-use levee_policy::reroute::{Announcement, Asn, Path, Routing};
+use levee_policy::reroute::{
+    Announcement, Asn, Community, Path, Routing,
+    candidates::{Effect, Preference},
+};
 
 use crate::{
     graph::tests::caida,
-    simulate::{Deployment, Internet, Link, LinkKind, Policies, Site},
+    simulate::{Catchments, Deployment, Internet, Learned, Link, LinkKind, Policies, Site},
 };
 
 /// Three universities' sites, as in BGPy's benchmark: each a fresh AS.
@@ -61,7 +64,7 @@ fn the_shares_are_those_of_bgpy() {
         .iter()
         .map(|(prepends, _)| prepending(prepends))
         .collect();
-    let counts = |_: &Routing, catchments: crate::simulate::Catchments| {
+    let counts = |_: &Routing, catchments: Catchments| {
         let mut counts = [1.0; 3];
         for site in catchments.sites().flatten() {
             counts[site.index()] += 1.0;
@@ -194,4 +197,42 @@ fn poisons_do_to_the_authors_site_in_miami_what_they_do_here() {
             "{run}"
         );
     }
+}
+
+#[test]
+fn a_backup_over_a_tier_1_takes_no_traffic_of_others() {
+    // AMS asks 3356 to use it last of all. What is left of its catchment comes over its other upstream.
+    let Some(graph) = caida() else { return };
+    let mut policies = Policies::plain();
+    let community: Community = "3356:70".parse().unwrap();
+    let last = Effect::PreferAs(Preference::Last);
+    policies.communities.insert(Asn(3356), community, last);
+    let internet = Internet::new(&graph, &deployment(), &policies).unwrap();
+    let mut routing = prepending(&[0, 0, 0]);
+    let tagged = Path {
+        communities: vec![community],
+        ..Path::default()
+    };
+    let ams = &mut routing.announcements.as_mut().unwrap()[0];
+    ams.neighbours.insert(Asn(3356), Some(tagged));
+    let backup = internet.catchments(&routing).unwrap();
+    ams_only(&mut routing);
+    let alone = internet.catchments(&routing).unwrap();
+    let level3 = graph.find(Asn(3356)).unwrap();
+    // It has a customer's route without it: that of another site, or of AMS by the other upstream.
+    assert_eq!(backup.learned(level3), Some(Learned::Customer));
+    assert!(backup.next(level3).is_some());
+    let share = |catchments: &Catchments| {
+        let at_ams = catchments.sites().flatten().filter(|site| site.0 == 0);
+        at_ams.count() as f64 / graph.len() as f64
+    };
+    let plain = internet.catchments(&prepending(&[0, 0, 0])).unwrap();
+    assert!(share(&backup) < share(&plain));
+    assert!(share(&alone) > 0.99);
+}
+
+/// Leaves the first site's announcement.
+fn ams_only(routing: &mut Routing) {
+    let announcements = routing.announcements.as_mut().unwrap();
+    announcements[1..].fill(Announcement::withdrawn());
 }
