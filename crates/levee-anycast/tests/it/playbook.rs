@@ -1,5 +1,6 @@
 //! The authors' data. It may not be copied here, so where it is not, these tests have nothing to do; the tests beside the code use
 //! small data of the same form.
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 #[path = "playbook_targets.rs"]
 mod targets;

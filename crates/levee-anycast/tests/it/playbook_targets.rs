@@ -1,4 +1,5 @@
 //! What the fuzzer calls, and the replay of its corpus: each takes any bytes, and asserts what must hold of them.
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use levee_anycast::playbook::routing::{PATH_MAX, RoutingFile};
 use levee_anycast::playbook::stats::Stats;
