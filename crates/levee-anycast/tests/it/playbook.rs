@@ -1,5 +1,6 @@
 //! The authors' data. It may not be copied here, so where it is not, these tests have nothing to do; the tests beside the code use
 //! small data of the same form.
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 #[path = "playbook_targets.rs"]
 mod targets;
@@ -337,8 +338,11 @@ fn the_prepends_of_2022_leave_blocks_stuck() {
     );
 }
 
+/// Takes any bytes.
+type Target = fn(&[u8]);
+
 /// Runs each file of the corpus that belongs to a target.
-fn replay(target: fn(&[u8]), corpus: &str) {
+fn replay(target: Target, corpus: &str) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../fuzz/corpus")
         .join(corpus);
@@ -362,7 +366,7 @@ fn the_corpora_hold() {
 fn changed_seeds_hold() {
     use rand_core::{Rng as _, SeedableRng as _};
     let mut rng = rand_pcg::Pcg64::seed_from_u64(1);
-    let targets: [(fn(&[u8]), &str); 3] = [
+    let targets: [(Target, &str); 3] = [
         (targets::routing, "anycast_routing"),
         (targets::playbook_csv, "anycast_playbook_csv"),
         (targets::fsdb, "anycast_fsdb"),

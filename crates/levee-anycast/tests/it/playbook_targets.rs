@@ -1,4 +1,5 @@
 //! What the fuzzer calls, and the replay of its corpus: each takes any bytes, and asserts what must hold of them.
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use levee_anycast::playbook::routing::{PATH_MAX, RoutingFile};
 use levee_anycast::playbook::stats::Stats;
@@ -15,7 +16,7 @@ fn well_told(error: &Malformed, text: &str) {
 }
 
 /// `.routing` and `.stats`: what is read is written and read again, and as a configuration goes back to the same sessions.
-pub fn routing(bytes: &[u8]) {
+pub(crate) fn routing(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Err(error) = Stats::parse(&text) {
         well_told(&error, &text);
@@ -41,7 +42,7 @@ pub fn routing(bytes: &[u8]) {
 }
 
 /// The authors' CSV: what is read makes a playbook, which is written and read again with the same counts.
-pub fn playbook_csv(bytes: &[u8]) {
+pub(crate) fn playbook_csv(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     match table::parse(&text) {
         Err(error) => well_told(&error, &text),
@@ -60,7 +61,7 @@ pub fn playbook_csv(bytes: &[u8]) {
 }
 
 /// The list for `playbook_tuner`, and loads.
-pub fn fsdb(bytes: &[u8]) {
+pub(crate) fn fsdb(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Err(error) = fsdb::parse_loads(&text, 3) {
         well_told(&error, &text);

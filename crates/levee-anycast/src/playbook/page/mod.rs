@@ -10,7 +10,7 @@ use self::colour::Shade;
 use super::judge::{Judgement, Verdict};
 use super::routing::{path_text, withdraws};
 use super::tables::{BINS, Tables};
-use super::text::{bin_name, percent, runs, thousands};
+use super::text::{self, bin_name, runs, thousands};
 
 /// The most configurations and cells that a page shows, so that a browser can still sort them.
 const ROWS_MAX: usize = 2_000;
@@ -63,6 +63,11 @@ fn escape(text: &str) -> String {
         }
     }
     out
+}
+
+/// As in the terminal, for HTML: what is little has a `<`.
+fn percent(share: f64) -> String {
+    escape(&text::percent(share))
 }
 
 fn headline(out: &mut String, playbook: &Playbook, tables: &Tables) {
@@ -220,7 +225,7 @@ fn heat_row(out: &mut String, playbook: &Playbook, tables: &Tables, play: usize)
             "{} under {}: {}, {} blocks",
             playbook.sites().name(site),
             one.routing.name,
-            percent(*share),
+            text::percent(*share),
             thousands(one.blocks[i])
         );
         if let Some(load) = &one.load {

@@ -4,7 +4,7 @@ for (const table of document.querySelectorAll(".heat table, .scroll:not(.grid) >
   const body = table.tBodies[0];
   const value = (row, column) => {
     const cell = row.cells[column];
-    const number = Number.parseFloat(cell.dataset.v ?? cell.textContent);
+    const number = Number.parseFloat((cell.dataset.v ?? cell.textContent).replace("<", ""));
     return Number.isNaN(number) ? cell.textContent.toLowerCase() : number;
   };
   const order = (a, b) => typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === "number" ? -1 : 1;
