@@ -6,6 +6,7 @@
 //! - [`blocks`]: how many blocks an AS has.
 //! - [`predict`]: a playbook out of a simulation and blocks, before anything is announced.
 //! - [`known_good`]: traffic that is known to be good, and how much of it is to be expected when.
+//! - [`measures`]: measured loads for the responder.
 //! - [`journal`]: what the responder has done, on disk.
 
 pub mod blocks;
@@ -13,6 +14,7 @@ pub mod graph;
 pub mod journal;
 pub mod known_good;
 pub mod map;
+pub mod measures;
 pub mod playbook;
 pub mod predict;
 pub mod simulate;

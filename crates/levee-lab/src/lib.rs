@@ -7,6 +7,7 @@
 //!
 //! Who is honest and who attacks is known to the callers' records only: their messages look the same.
 
+pub mod anycast;
 pub mod callee;
 mod defended;
 pub mod demo;

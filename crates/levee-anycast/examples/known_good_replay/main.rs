@@ -31,6 +31,7 @@ fn main() {
             history_interval_s: 600,
             now_interval_s,
             per_minute: 2_500.0,
+            probes_before_s: 3_600,
         };
         println!("\n{} s judged at once\n", size.now_interval_s);
         println!(

@@ -48,6 +48,8 @@ pub(crate) struct Size {
     pub(crate) now_interval_s: i64,
     /// Known-good queries a minute, of the heavy hitters that are taken, and as many of the probes.
     pub(crate) per_minute: f64,
+    /// How long the probes were asked before.
+    pub(crate) probes_before_s: i64,
 }
 
 struct Source {
@@ -216,7 +218,7 @@ impl World {
         let from_s = self.end_s + hours * 3_600;
         let to_s = from_s + self.size.now_interval_s;
         let options = AtlasOptions {
-            lately_s: 3_600,
+            lately_s: self.size.probes_before_s,
             ..AtlasOptions::default()
         };
         let mut out = Probes::new(from_s, to_s, options);

@@ -480,3 +480,242 @@ fn spread(homes: &[Home]) -> Vec<Vec<(SiteId, f64)>> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FROM_S: i64 = 1_764_547_200;
+
+    fn sites() -> Sites {
+        Sites::new(["AMS", "BOS"]).unwrap()
+    }
+
+    /// Six hundred probes, two thirds at AMS, that were answered an hour long; then ten minutes that `now` says of probe and query.
+    fn judged(now: impl Fn(u32, usize) -> Option<Outcome>) -> AtlasJudged {
+        probes(now).judge(&sites())
+    }
+
+    fn probes(now: impl Fn(u32, usize) -> Option<Outcome>) -> Probes {
+        let mut probes = Probes::new(FROM_S, FROM_S + 720, AtlasOptions::default());
+        for probe in 0..600 {
+            for query in 0..18 {
+                let time_s = FROM_S - 3_600 + query as i64 * 240 + 10;
+                let outcome = if query < 15 {
+                    Some(Outcome::Site(home(probe)))
+                } else {
+                    now(probe, query - 15)
+                };
+                if let Some(outcome) = outcome {
+                    let result = AtlasResult {
+                        probe,
+                        time_s,
+                        outcome,
+                    };
+                    probes.add(result).unwrap();
+                    // Twice the same counts once.
+                    if query >= 15 {
+                        probes.add(result).unwrap();
+                    }
+                }
+            }
+        }
+        probes
+    }
+
+    fn home(probe: u32) -> SiteId {
+        SiteId(u8::from(probe % 3 == 2))
+    }
+
+    #[track_caller]
+    fn alpha(site: &AtlasSite, expect: f64, tolerance: f64) {
+        let known_good = site.known_good.unwrap();
+        let alpha = known_good.observed / known_good.expected;
+        assert!(
+            (alpha - expect).abs() <= tolerance,
+            "{alpha} {expect}: {site:?}"
+        );
+    }
+
+    /// A third of the queries of each probe is answered, by `site`.
+    fn third(site: SiteId, query: usize) -> Option<Outcome> {
+        Some(if query == 1 {
+            Outcome::Site(site)
+        } else {
+            Outcome::Lost
+        })
+    }
+
+    #[test]
+    fn what_is_lost_was_reported_as_lost() {
+        let judged = judged(|probe, query| third(home(probe), query));
+        for (site, probes) in judged.by_site.iter().zip([400, 200]) {
+            alpha(site, 1.0 / 3.0, 0.01);
+            assert_eq!((site.probes, site.moved_in, site.moved_out), (probes, 0, 0));
+            let known_good = site.known_good.unwrap();
+            assert!((known_good.expected / (3.0 * probes as f64) - 1.0).abs() < 0.01);
+        }
+        assert_eq!(
+            (judged.off_line, judged.unexpected, judged.only_answers),
+            (0, 0, false)
+        );
+        assert!((judged.complete - 1.0).abs() < 1e-9);
+        assert_eq!(judged.remarks(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn off_line_and_new_probes_are_not_expected() {
+        // A tenth reports nothing, a tenth cannot send; and then there are new ones.
+        let mut probes = probes(|probe, query| match probe % 10 {
+            0 => None,
+            1 => Some(Outcome::NotSent),
+            _ => third(home(probe), query),
+        });
+        for probe in 1_000..1_050 {
+            probes
+                .add(AtlasResult {
+                    probe,
+                    time_s: FROM_S + 5,
+                    outcome: Outcome::Lost,
+                })
+                .unwrap();
+        }
+        let judged = probes.judge(&sites());
+        assert_eq!((judged.off_line, judged.unexpected), (120, 50));
+        for site in &judged.by_site {
+            alpha(site, 1.0 / 3.0, 0.01);
+        }
+        assert!(judged.remarks()[0].contains("120 Atlas probes are off-line"));
+    }
+
+    #[test]
+    fn the_control_tells_off_line_from_lost() {
+        // All are lost at AMS; half of those reach nothing else either.
+        let mut probes = probes(|probe, _| {
+            Some(if home(probe).0 == 0 {
+                Outcome::Lost
+            } else {
+                Outcome::Site(home(probe))
+            })
+        });
+        for probe in 0..600 {
+            let outcome = if probe % 2 == 0 {
+                Outcome::Unnamed
+            } else {
+                Outcome::Lost
+            };
+            probes
+                .control(AtlasResult {
+                    probe,
+                    time_s: FROM_S + 100,
+                    outcome,
+                })
+                .unwrap();
+        }
+        let judged = probes.judge(&sites());
+        assert_eq!(judged.off_line, 200);
+        let ams = judged.by_site[0].known_good.unwrap();
+        assert!(ams.observed == 0.0 && (ams.expected / 600.0 - 1.0).abs() < 0.01);
+        alpha(&judged.by_site[1], 1.0, 0.01);
+    }
+
+    #[test]
+    fn who_moved_counts_where_it_is_though_most_of_it_is_lost() {
+        // A quarter of AMS moved to BOS. A tenth of queries is answered at AMS, a fifth at BOS.
+        let judged = judged(|probe, query| {
+            let moved = home(probe).0 == 0 && probe % 4 == 0;
+            let site = if moved { SiteId(1) } else { home(probe) };
+            let every = if site.0 == 0 { 10 } else { 5 };
+            // Which query of which probe is answered has nothing to do with where it is.
+            let chance = (probe / 12) as usize + query * 7;
+            Some(if chance.is_multiple_of(every) {
+                Outcome::Site(site)
+            } else {
+                Outcome::Lost
+            })
+        });
+        alpha(&judged.by_site[0], 0.1, 0.012);
+        alpha(&judged.by_site[1], 0.2, 0.024);
+        assert!(judged.by_site[1].moved_in > 20);
+        assert_eq!(judged.by_site[1].moved_in, judged.by_site[0].moved_out);
+    }
+
+    #[test]
+    fn answers_alone_are_held_against_the_schedule() {
+        let judged = judged(|probe, query| {
+            third(home(probe), query).filter(|outcome| *outcome != Outcome::Lost)
+        });
+        assert!(judged.only_answers);
+        for site in &judged.by_site {
+            alpha(site, 1.0 / 3.0, 0.01);
+        }
+    }
+
+    #[test]
+    fn results_that_are_missing_are_told() {
+        let judged = judged(|probe, query| {
+            (query == 1).then(|| {
+                if probe % 2 == 0 {
+                    Outcome::Lost
+                } else {
+                    Outcome::Site(home(probe))
+                }
+            })
+        });
+        assert!(
+            judged
+                .remarks()
+                .iter()
+                .any(|remark| remark.contains("only 33% of the scheduled"))
+        );
+        alpha(&judged.by_site[0], 0.5, 0.01);
+    }
+
+    #[test]
+    fn files_in_the_forms_of_the_firmware() {
+        let text = r#"
+{"type":"dns","prb_id":1,"timestamp":1764547000,"result":{"answers":[{"TYPE":"TXT","NAME":"hostname.bind","RDATA":"ns1.ams.example"}]}}
+{"type":"dns","prb_id":1,"timestamp":1764547300,"error":{"timeout":5000}}
+{"type":"dns","prb_id":2,"timestamp":1764547000,"result":{"answers":[{"TYPE":"TXT","NAME":"id.server","RDATA":["ns1.bos.example"]}]}}
+{"type":"dns","prb_id":2,"timestamp":1764547300,"error":{"getaddrinfo":"no address"}}
+{"type":"dns","prb_id":3,"timestamp":1764547000,"resultset":[{"time":1764547001,"result":{"ANCOUNT":0}},{"time":1764547302,"error":{"timeout":1}}]}
+{"type":"ping","prb_id":"x"}
+"#;
+        let site = |name: &str| match name {
+            "ns1.ams.example" => Some(SiteId(0)),
+            "ns1.bos.example" => Some(SiteId(1)),
+            _ => None,
+        };
+        let mut probes = Probes::new(FROM_S, FROM_S + 720, AtlasOptions::default());
+        let count = probes
+            .read(Path::new("atlas.json"), text.as_bytes(), site)
+            .unwrap();
+        assert_eq!(count, 6);
+        let judged = probes.judge(&sites());
+        assert_eq!((judged.by_site[0].probes, judged.by_site[1].probes), (1, 0));
+        assert_eq!((judged.off_line, judged.unexpected), (1, 1));
+        let check = |text: &str, expect: &str| {
+            let error = probes
+                .clone()
+                .read(Path::new("a.json"), text.as_bytes(), site)
+                .unwrap_err();
+            assert!(error.to_string().contains(expect), "{error}");
+        };
+        check("{\"type\":\"dns\"}", "a.json:1: prb_id");
+        check(
+            "\n{\"type\":\"dns\",\"prb_id\":-1,\"timestamp\":1}",
+            "a.json:2: prb_id",
+        );
+        check(
+            "{\"type\":\"dns\",\"prb_id\":1,\"timestamp\":\"noon\"}",
+            "seconds of Unix",
+        );
+        check("{\"type\":", "a.json:1");
+        let real = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../../shared/data/atlas-dns-samples.jsonl");
+        match std::fs::File::open(&real) {
+            Ok(file) => assert!(probes.read(&real, file, site).unwrap() >= 45),
+            Err(_) => eprintln!("skipped: {} is not here", real.display()),
+        }
+    }
+}

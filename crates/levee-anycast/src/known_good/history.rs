@@ -235,7 +235,7 @@ impl History {
     }
 
     /// The interval of a time.
-    pub(super) fn slot(&self, time_s: i64) -> Option<usize> {
+    fn slot(&self, time_s: i64) -> Option<usize> {
         let slot = usize::try_from((time_s - self.start_s).div_euclid(self.interval_s)).ok()?;
         (slot < self.slots).then_some(slot)
     }
@@ -456,5 +456,192 @@ impl Filling {
             // The interval was counted before, or is a hole that this fills.
             *count = (*count).max(row.count);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T: i64 = 1_764_547_200;
+
+    fn read(text: &str) -> History {
+        History::read(text.as_bytes(), HistoryOptions::default()).unwrap()
+    }
+
+    /// Rows of `(interval of ten minutes, source, site, count)`.
+    fn rows(rows: &[(i64, &str, &str, u32)]) -> String {
+        rows.iter()
+            .map(|(slot, source, site, count)| {
+                format!("{},{source},{site},{count}\n", T + slot * 600)
+            })
+            .collect()
+    }
+
+    fn counts(history: &History, source: &str, site: &str) -> Vec<u32> {
+        let source = history
+            .sources
+            .iter()
+            .find(|held| held.name == source)
+            .unwrap();
+        source.counts[&history.sites.find(site).unwrap().0].clone()
+    }
+
+    #[test]
+    fn counts_by_interval_and_which_intervals_are_missing() {
+        let history = read(&rows(&[
+            (0, "a", "AMS", 5),
+            (0, "b", "BOS", 1),
+            (1, "a", "AMS", 6),
+            (3, "b", "BOS", 2),
+            (3, "a", "BOS", 7),
+        ]));
+        assert_eq!(
+            (history.interval_s, history.start_s, history.slots),
+            (600, T, 4)
+        );
+        assert_eq!(history.end_s(), T + 2_400);
+        assert_eq!(counts(&history, "a", "AMS"), [5, 6, 0, 0]);
+        assert_eq!(counts(&history, "a", "BOS"), [0, 0, 0, 7]);
+        assert_eq!(
+            history.seen,
+            [
+                vec![true, true, false, false],
+                vec![true, false, false, true]
+            ]
+        );
+        assert_eq!(history.sources[0].name, "a");
+        // A main site that did not report makes the sum unknown, not less.
+        let a = &history.sources[0];
+        assert_eq!(history.sent(a, 0), Some(5.0));
+        assert_eq!(history.sent(a, 1), None);
+        assert_eq!(history.sent(a, 2), None);
+        assert_eq!(
+            history.notes,
+            Notes {
+                rows: 5,
+                ..Notes::default()
+            }
+        );
+    }
+
+    #[test]
+    fn the_interval_is_found_out() {
+        let check = |step: i64, offset: i64, expect: i64| {
+            let text: String = (0..400)
+                .map(|i| format!("{},a,AMS,1\n", T + offset + i * step))
+                .collect();
+            assert_eq!(read(&text).interval_s, expect, "{step} {offset}");
+        };
+        check(300, 0, 300);
+        check(600, 0, 600);
+        check(900, 0, 900);
+        check(3_600, 0, 3_600);
+        check(60, 0, 300);
+        check(600, 7, 300);
+        // Finer rows are summed.
+        let text: String = (0..10)
+            .map(|i| format!("{},a,AMS,{i}\n", T + i * 60))
+            .collect();
+        assert_eq!(counts(&read(&text), "a", "AMS"), [10, 35]);
+    }
+
+    #[test]
+    fn clock_steps_and_repeats_are_told_and_do_no_harm() {
+        // An interval written twice.
+        let history = read(&rows(&[
+            (0, "a", "AMS", 5),
+            (1, "a", "AMS", 6),
+            (1, "a", "AMS", 6),
+            (1, "a", "AMS", 7),
+            (2, "a", "AMS", 8),
+        ]));
+        assert_eq!(counts(&history, "a", "AMS"), [5, 7, 8]);
+        assert_eq!(history.notes.repeated, 2);
+        // A clock set back, and a hole that is filled late.
+        let history = read(&rows(&[
+            (0, "a", "AMS", 5),
+            (2, "a", "AMS", 8),
+            (1, "a", "AMS", 6),
+            (2, "a", "AMS", 3),
+            (3, "a", "AMS", 9),
+        ]));
+        assert_eq!(counts(&history, "a", "AMS"), [5, 6, 8, 9]);
+        assert_eq!((history.notes.back_in_time, history.notes.repeated), (1, 1));
+        // A clock that was years off.
+        let far = rows(&[
+            (0, "a", "AMS", 5),
+            (1, "a", "AMS", 6),
+            (60_000, "a", "AMS", 1),
+        ]);
+        let history = read(&far);
+        assert_eq!((history.slots, history.notes.far_off), (2, 1));
+        // Rows from the moment that is judged on.
+        let options = HistoryOptions {
+            interval_s: None,
+            until_s: Some(T + 600),
+        };
+        let history = History::read(far.as_bytes(), options).unwrap();
+        assert_eq!((history.slots, history.notes.after_end), (1, 2));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        let check = |text: &str, until_s: Option<i64>, expect: &str| {
+            let options = HistoryOptions {
+                interval_s: None,
+                until_s,
+            };
+            let error = History::read(text.as_bytes(), options).unwrap_err();
+            assert!(error.to_string().contains(expect), "{error}");
+        };
+        check(
+            "",
+            None,
+            "no rows: expected lines of time,source,site,count",
+        );
+        check("time,source,site,count\n", None, "no rows");
+        check(
+            &rows(&[(0, "a", "AMS", 5)]),
+            Some(T),
+            "no rows before 1764547200",
+        );
+        check(
+            "1764547200,a,AMS,5\n1764547200,a,AMS,x\n",
+            None,
+            "line 2: count \"x\"",
+        );
+        let many: String = (0..=SITES_MAX).map(|i| format!("{T},a,S{i},1\n")).collect();
+        check(&many, None, "more than 250 sites");
+        let error = History::read(Path::new("/nowhere"), HistoryOptions::default()).unwrap_err();
+        assert!(error.to_string().contains("check the path"));
+    }
+
+    #[test]
+    fn memory_is_bounded_by_the_limits() {
+        // More intervals than are kept: the oldest go.
+        let text: String = (0..SLOTS_MAX as i64 + 10)
+            .map(|i| format!("{},a,AMS,1\n", T + i * 300))
+            .collect();
+        let history = read(&text);
+        assert_eq!((history.slots, history.notes.far_off), (SLOTS_MAX, 10));
+        // A source everywhere, and more candidates than are looked at.
+        let mut text = String::new();
+        for site in 0..20 {
+            text += &format!("{T},everywhere,S{site},1000\n");
+        }
+        for source in 0..2 * CANDIDATES_MAX {
+            text += &format!("{T},s{source},S0,{}\n", source + 1);
+        }
+        let history = read(&text);
+        assert_eq!(history.notes.at_many_sites, 1);
+        assert_eq!(history.sources.len(), CANDIDATES_MAX - 1);
+        assert_eq!(
+            history.sources[0].name,
+            format!("s{}", 2 * CANDIDATES_MAX - 1)
+        );
+        let huge = rows(&[(0, "a", "AMS", u32::MAX), (0, "b", "AMS", 1)])
+            + &format!("{},a,AMS,9\n", T + 1);
+        assert_eq!(counts(&read(&huge), "a", "AMS"), [u32::MAX]);
     }
 }

@@ -210,7 +210,15 @@ impl Table {
 
     /// Moves what is expected of each source that is elsewhere now.
     fn move_sources(&mut self) {
-        let alphas: Vec<f64> = self.cells.iter().map(|cells| robust_alpha(cells)).collect();
+        // Where nobody was before, it is not known.
+        let alphas: Vec<Option<f64>> = self
+            .cells
+            .iter()
+            .map(|cells| {
+                let anybody = cells.iter().any(|cell| cell.expected > 0.0);
+                anybody.then(|| robust_alpha(cells))
+            })
+            .collect();
         for source in 0..self.cells.first().map_or(0, Vec::len) {
             let whole: f64 = self.cells.iter().map(|cells| cells[source].expected).sum();
             let home = (0..self.cells.len()).max_by(|a, b| {
@@ -232,15 +240,15 @@ impl Table {
             });
             let Some(new) = new else { continue };
             let at_home = self.cells[home][source];
-            // Who moved is lost there as all others are. Where nobody was before, that is not known.
+            // Who moved is lost there as all others are.
             let there = Cell {
                 observed: self.cells[new][source].observed,
                 ..at_home
             };
-            let known_there = self.cells[new].iter().any(|cell| cell.expected > 0.0);
-            let plausible = !known_there || there.deviate(alphas[new]) <= FAKED_Z;
-            let silent = at_home.middle_p(alphas[home]) < SILENCE_MAX
-                || alphas[home] * at_home.expected < MOVED_EVENTS_MIN
+            let plausible = alphas[new].is_none_or(|alpha| there.deviate(alpha) <= FAKED_Z);
+            let alpha = alphas[home].unwrap_or(0.0);
+            let silent = at_home.middle_p(alpha) < SILENCE_MAX
+                || alpha * at_home.expected < MOVED_EVENTS_MIN
                     && at_home.observed < MOVED_EVENTS_MIN;
             if silent && plausible {
                 self.cells[new][source].expected += at_home.expected;
@@ -367,4 +375,226 @@ pub(super) fn between_sources(
         .map(|(observed, expected)| (observed - alpha * expected).powi(2))
         .sum();
     ((squares * n / (n - 1.0) - dispersion * observed) / (observed * observed)).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::super::{HeavyOptions, History, HistoryOptions};
+    use super::*;
+
+    const START_S: i64 = 1_764_547_200;
+    const END_S: i64 = START_S + 14 * 86_400;
+    /// Of each source, in a second; so that 600 are expected in ten minutes.
+    const PER_S: u32 = 1;
+
+    fn name(i: usize) -> String {
+        format!("{}.0.0.1", 20 + i)
+    }
+
+    /// Forty sources, of which the even ones are at AMS and the odd ones at BOS, for two weeks.
+    fn hitters() -> HeavyHitters {
+        let mut text = String::new();
+        for hour in 0..14 * 24 {
+            for i in 0..40 {
+                let count = 3_600 * PER_S + ((hour * 31 + i * 17) % 121) as u32 - 60;
+                let site = ["AMS", "BOS"][i % 2];
+                writeln!(
+                    text,
+                    "{},{},{site},{count}",
+                    START_S + hour as i64 * 3_600,
+                    name(i)
+                )
+                .unwrap();
+            }
+        }
+        let history = History::read(text.as_bytes(), HistoryOptions::default()).unwrap();
+        let hitters = HeavyHitters::fit(&history, END_S + 7_200, &HeavyOptions::default()).unwrap();
+        assert_eq!(hitters.names().len(), 40);
+        hitters
+    }
+
+    /// Judges ten minutes in which each source sends as `sent` says: site and count, any number of times.
+    fn judge(hitters: &HeavyHitters, sent: impl Fn(usize) -> Vec<(&'static str, u32)>) -> Judged {
+        let mut text = format!("{END_S},*,AMS,1000000\n{END_S},*,BOS,1000000\n");
+        for i in 0..40 {
+            for (site, count) in sent(i) {
+                writeln!(text, "{END_S},{},{site},{count}", name(i)).unwrap();
+            }
+        }
+        let now = Now::read(text.as_bytes(), 600, hitters.sites(), &hitters.names()).unwrap();
+        hitters.judge(&now)
+    }
+
+    fn home(i: usize) -> &'static str {
+        ["AMS", "BOS"][i % 2]
+    }
+
+    #[track_caller]
+    fn alpha(site: &JudgedSite, expect: f64, tolerance: f64) {
+        let known_good = site.known_good.unwrap();
+        let alpha = known_good.observed / known_good.expected;
+        assert!(
+            (alpha - expect).abs() <= tolerance,
+            "{alpha} {expect}: {site:?}"
+        );
+    }
+
+    #[test]
+    fn loss_is_seen_by_site() {
+        let hitters = hitters();
+        for (ams, bos) in [(600, 600), (60, 600), (6, 300), (1, 0)] {
+            let judged = judge(&hitters, |i| {
+                vec![(home(i), if i % 2 == 0 { ams } else { bos })]
+            });
+            let [a, b] = &judged.by_site[..] else {
+                panic!()
+            };
+            alpha(a, f64::from(ams) / 600.0, 0.01);
+            alpha(b, f64::from(bos) / 600.0, 0.01);
+            assert_eq!((a.sources, b.sources, a.faked, b.faked), (20, 20, 0, 0));
+            assert_eq!(b.silent, if bos == 0 { 20 } else { 0 });
+            assert_eq!(
+                b.remarks().iter().any(|remark| remark.contains("silent")),
+                bos == 0
+            );
+        }
+    }
+
+    #[test]
+    fn who_moved_is_not_lost() {
+        let hitters = hitters();
+        // A tenth arrives at AMS and all at BOS; four of AMS reach BOS now.
+        let moved = |i: usize| i % 2 == 0 && i < 8;
+        let judged = judge(&hitters, |i| match (moved(i), i % 2) {
+            (true, _) => vec![("BOS", 600)],
+            (_, 0) => vec![("AMS", 60)],
+            _ => vec![("BOS", 600)],
+        });
+        let [a, b] = &judged.by_site[..] else {
+            panic!()
+        };
+        assert_eq!(
+            (a.moved_out, a.moved_in, b.moved_out, b.moved_in),
+            (4, 0, 0, 4)
+        );
+        assert_eq!((a.sources, b.sources), (16, 24));
+        alpha(a, 0.1, 0.005);
+        alpha(b, 1.0, 0.01);
+        // To a site that the history does not have.
+        let judged = judge(&hitters, |i| {
+            vec![(if moved(i) { "CNF" } else { home(i) }, 600)]
+        });
+        assert_eq!(
+            judged.sites.names().collect::<Vec<_>>(),
+            ["AMS", "BOS", "CNF"]
+        );
+        assert_eq!(judged.by_site[2].moved_in, 4);
+        alpha(&judged.by_site[2], 1.0, 0.01);
+        assert!(judged.by_site[2].known_good.unwrap().expected_sd > 0.0);
+        // A stray packet is no move.
+        let judged = judge(&hitters, |i| {
+            vec![(home(i), 600), ("CNF", u32::from(moved(i)) * 2)]
+        });
+        assert_eq!(judged.by_site[2], JudgedSite::default());
+    }
+
+    #[test]
+    fn who_is_faked_is_left_out() {
+        let hitters = hitters();
+        // A tenth arrives; of five sources of AMS somebody sends ten times as much under the same loss.
+        let faked = |i: usize| i % 2 == 0 && i < 10;
+        let judged = judge(&hitters, |i| {
+            vec![(home(i), if faked(i) { 660 } else { 60 })]
+        });
+        let [a, b] = &judged.by_site[..] else {
+            panic!()
+        };
+        assert_eq!((a.faked, b.faked, a.is_suspect()), (5, 0, false));
+        alpha(a, 0.1, 0.005);
+        // From elsewhere: what is still at its site has not moved.
+        let judged = judge(&hitters, |i| {
+            let mut sent = vec![(home(i), 60)];
+            if faked(i) {
+                sent.push(("BOS", 600));
+            }
+            sent
+        });
+        let [a, b] = &judged.by_site[..] else {
+            panic!()
+        };
+        assert_eq!((a.moved_out, b.astray, b.faked), (0, 5, 0));
+        alpha(a, 0.1, 0.005);
+        alpha(b, 0.1, 0.005);
+        // A third: the others are not to be trusted either.
+        let many = |i: usize| i % 2 == 0 && i < 14;
+        let judged = judge(&hitters, |i| {
+            vec![(home(i), if many(i) { 6_000 } else { 60 })]
+        });
+        assert!(judged.by_site[0].is_suspect());
+        assert!(
+            judged.by_site[0]
+                .remarks()
+                .iter()
+                .any(|remark| remark.contains("at least"))
+        );
+        alpha(&judged.by_site[0], 0.1, 0.005);
+    }
+
+    #[test]
+    fn unlike_losses_make_the_estimate_less_sure() {
+        let hitters = hitters();
+        let sd = |uneven: bool| {
+            let judged = judge(&hitters, |i| {
+                vec![(home(i), if uneven { 30 + 3 * i as u32 } else { 90 })]
+            });
+            let known_good = judged.by_site[0].known_good.unwrap();
+            known_good.expected_sd / known_good.expected
+        };
+        // Twenty sources at 30 to 144: the standard error of their mean is 35 / sqrt(20), of 87.
+        let expect = ((35.5f64 / 20f64.sqrt() / 87.0).powi(2) - 2.0 / (20.0 * 87.0)).sqrt();
+        assert!(
+            (sd(true) / expect - 1.0).abs() < 0.1,
+            "{} {expect}",
+            sd(true)
+        );
+        assert!(sd(false) < 0.03, "{}", sd(false));
+    }
+
+    #[test]
+    fn a_site_that_does_not_report_has_nothing_to_say() {
+        let hitters = hitters();
+        let text = format!("{END_S},{},AMS,600\n", name(0));
+        let now = Now::read(text.as_bytes(), 600, hitters.sites(), &hitters.names()).unwrap();
+        let judged = hitters.judge(&now);
+        assert_eq!(judged.by_site[1].known_good, None);
+        assert_eq!(judged.by_site[0].silent, 19);
+    }
+
+    #[test]
+    fn the_robust_share_is_right_for_few_events_and_many_fakes() {
+        let cells = |counts: &[f64], expected: f64| -> Vec<Cell> {
+            counts
+                .iter()
+                .map(|count| Cell {
+                    observed: *count,
+                    expected,
+                    variation: 0.0,
+                })
+                .collect()
+        };
+        let check = |counts: &[f64], expected: f64, low: f64, high: f64| {
+            let alpha = robust_alpha(&cells(counts, expected));
+            assert!(low <= alpha && alpha <= high, "{alpha}");
+        };
+        check(&[50.0; 9], 100.0, 0.495, 0.51);
+        // One in ten sees one event: a tenth of an event each.
+        let mut few = [0.0; 100];
+        few[..10].fill(1.0);
+        check(&few, 1.0, 0.09, 0.12);
+        check(&[0.0; 5], 10.0, 0.0, 0.0);
+        // Two of five a thousand times too high: still within the others' own spread.
+        check(&[50.0, 52.0, 48.0, 5e4, 5e4], 100.0, 0.48, 0.60);
+    }
 }

@@ -674,8 +674,9 @@ mod tests {
 
     #[test]
     fn forecasts_are_as_good_as_those_of_tbats() {
-        // What TBATS cannot do better, it may do as much better: its harmonics fit the smooth made-up days exactly.
-        const RATIO_MAX: f64 = 1.25;
+        // On the whole far better; where its few harmonics are the very truth under much noise, not more than so much worse.
+        const MEAN_RATIO_MAX: f64 = 0.6;
+        const RATIO_MAX: f64 = 2.2;
         let peers = peers();
         assert_eq!(peers.len(), 8);
         let mut logs = 0.0;
@@ -704,10 +705,14 @@ mod tests {
                 theirs.1,
                 ours.0 / theirs.0
             );
+            assert!(
+                ours.0 / theirs.0 < RATIO_MAX && ours.1 / theirs.1 < RATIO_MAX * 1.1,
+                "{name}"
+            );
             logs += (ours.0 / theirs.0).ln();
         }
         let ratio = (logs / peers.len() as f64).exp();
         println!("geometric mean of the ratios: {ratio:.3}");
-        assert!(ratio < RATIO_MAX);
+        assert!(ratio < MEAN_RATIO_MAX);
     }
 }

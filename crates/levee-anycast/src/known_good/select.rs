@@ -332,3 +332,189 @@ fn prefix(name: &str) -> Option<String> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::super::HistoryOptions;
+    use super::*;
+
+    const START_S: i64 = 1_764_547_200;
+    const DAYS: i64 = 21;
+
+    /// What a source sends in an hour, by its number.
+    type Rate = fn(i64) -> i64;
+
+    /// A history by hour of steady sources in prefixes of their own, and of one that is looked at.
+    fn verdict_of(name: &str, rate: Rate, options: &SelectOptions) -> Verdict {
+        verdicts(&[(name, rate)], options).remove(0)
+    }
+
+    fn verdicts(sources: &[(&str, Rate)], options: &SelectOptions) -> Vec<Verdict> {
+        let mut text = String::from("time,source,site,count,asn,country\n");
+        for hour in 0..DAYS * 24 {
+            let time_s = START_S + hour * 3_600;
+            for i in 0..30 {
+                // A little up and down, so that nothing is exact.
+                let count = 400 + i * 4 + (hour * 7 + i * 13) % 21 - 10;
+                writeln!(
+                    text,
+                    "{time_s},{}.0.0.1,AMS,{count},{},NL",
+                    20 + i,
+                    64_500 + i
+                )
+                .unwrap();
+            }
+            for (name, rate) in sources {
+                if rate(hour) > 0 {
+                    writeln!(text, "{time_s},{name},AMS,{},7,SE", rate(hour)).unwrap();
+                }
+            }
+        }
+        let history = History::read(text.as_bytes(), HistoryOptions::default()).unwrap();
+        let candidates = select(&history, options);
+        assert_eq!(history.interval_s, 3_600);
+        sources
+            .iter()
+            .map(|(name, _)| {
+                let candidate = candidates
+                    .iter()
+                    .find(|candidate| candidate.source == *name);
+                candidate.unwrap().verdict.clone()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn each_verdict_has_its_cause() {
+        let check = |rate: Rate, expect: &str| {
+            let verdict = verdict_of("192.0.2.1", rate, &SelectOptions::default());
+            assert!(verdict.to_string().contains(expect), "{verdict} / {expect}");
+        };
+        check(|hour| 500 + hour % 7, "taken");
+        // A day and a weekend of its own are no fault.
+        check(
+            |hour| {
+                if hour % 168 >= 120 {
+                    200
+                } else if hour % 24 < 12 {
+                    900
+                } else {
+                    300
+                }
+            },
+            "taken",
+        );
+        check(
+            |hour| if hour % 12 == 0 { 0 } else { 500 },
+            "there in only 92%",
+        );
+        check(|hour| if hour < 20 { 0 } else { 500 }, "taken");
+        check(
+            |hour| if hour < (DAYS - 6) * 24 { 0 } else { 500 },
+            "only 6.0 days before the end",
+        );
+        check(
+            |hour| if hour < (DAYS - 8) * 24 { 0 } else { 500 },
+            "there in only 38%",
+        );
+        // There all the time, but planted to be heavy in the last two days.
+        check(
+            |hour| if hour < (DAYS - 2) * 24 { 20 } else { 2_000 },
+            "lately 100.0 times",
+        );
+        check(
+            |hour| if hour < (DAYS - 7) * 24 { 100 } else { 400 },
+            "lately 4.0 times",
+        );
+        check(
+            |hour| if hour < (DAYS - 7) * 24 { 200 } else { 250 },
+            "taken",
+        );
+        check(
+            |hour| if hour < (DAYS - 1) * 24 { 500 } else { 1 },
+            "lately 0.0 times",
+        );
+        check(
+            |hour| if hour * 7 % 13 < 6 { 10 } else { 1_500 },
+            "varies by",
+        );
+        check(|_| 40_000, "alone 7");
+    }
+
+    #[test]
+    fn no_part_of_the_internet_is_much_of_all() {
+        let steady: Rate = |hour| 450 + hour % 5;
+        let same = ["198.51.100.1", "198.51.7.1", "198.51.8.0/24", "198.51.9.9"]
+            .map(|name| (name, steady));
+        let count = |options: &SelectOptions, expect: &str| {
+            let verdicts = verdicts(&same, options);
+            verdicts
+                .iter()
+                .filter(|verdict| verdict.to_string().contains(expect))
+                .count()
+        };
+        let options = SelectOptions::default();
+        assert_eq!(
+            count(
+                &SelectOptions {
+                    per_prefix: 3,
+                    ..options
+                },
+                "enough of 198.51.0.0/16"
+            ),
+            1
+        );
+        assert_eq!(
+            count(
+                &SelectOptions {
+                    per_prefix: 4,
+                    ..options
+                },
+                "taken"
+            ),
+            4
+        );
+        assert_eq!(
+            count(
+                &SelectOptions {
+                    per_as: 2,
+                    ..options
+                },
+                "enough of AS7"
+            ),
+            2
+        );
+        assert_eq!(
+            count(
+                &SelectOptions {
+                    per_country: 1,
+                    ..options
+                },
+                "enough of SE"
+            ),
+            3
+        );
+        assert_eq!(prefix("2001:db8:1::1").unwrap(), "2001:db8::/32");
+        assert_eq!(prefix("::ffff:192.0.2.1").unwrap(), "192.0.0.0/16");
+        assert_eq!(prefix("AS64500"), None);
+    }
+
+    #[test]
+    fn those_that_tell_most_are_taken_first() {
+        // Twice as much, but half of it noise: it tells less.
+        let check = |count: usize| {
+            let noisy: Rate = |hour| if hour * 11 % 17 < 8 { 800 } else { 1_200 };
+            let weak: Rate = |_| 30;
+            let options = SelectOptions {
+                count,
+                ..SelectOptions::default()
+            };
+            verdicts(&[("192.0.2.1", noisy), ("192.1.2.1", weak)], &options)
+        };
+        assert_eq!(check(30), [Verdict::Enough, Verdict::Enough]);
+        assert_eq!(check(31), [Verdict::Enough, Verdict::Taken]);
+        assert_eq!(check(32), [Verdict::Taken, Verdict::Taken]);
+    }
+}

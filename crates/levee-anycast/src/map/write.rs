@@ -47,7 +47,7 @@ fn rows<'a>(map: &'a CatchmentMap, load: Option<&'a LoadMap>) -> impl Iterator<I
     let seen = |block| {
         let seen = map.conflicts().seen(block)?.iter();
         let seen = seen.map(|seen| format!("{}={}", map.sites().name(seen.site), seen.replies));
-        Some(seen.collect::<Vec<_>>().join(" "))
+        Some(seen.collect::<Vec<_>>().join(","))
     };
     map.iter().map(move |(block, site)| Row {
         block,

@@ -94,20 +94,20 @@ pub enum ReadError {
         path: PathBuf,
     },
     /// JSON that is no playbook.
-    #[error("{path}: {source}")]
+    #[error("{path}: {problem}")]
     Json {
         /// Which file.
         path: PathBuf,
         /// Where, what and why.
-        source: serde_json::Error,
+        problem: serde_json::Error,
     },
     /// Rows that are read, but make no playbook.
-    #[error("{path}: {source}")]
+    #[error("{path}: {problem}")]
     Playbook {
         /// Which file.
         path: PathBuf,
         /// Why.
-        source: ConfigError,
+        problem: ConfigError,
     },
     /// No play is the baseline.
     #[error("{path}: no baseline among {names}; say which it is")]
@@ -136,15 +136,15 @@ pub enum ReadError {
         limit: usize,
     },
     /// A map that cannot be read.
-    #[error(transparent)]
-    Map(#[from] crate::map::ReadError),
+    #[error("{0}")]
+    Map(crate::map::ReadError),
     /// Maps that do not go together.
-    #[error("{path}: {source}")]
+    #[error("{path}: {problem}")]
     Summary {
         /// Which folder or file.
         path: PathBuf,
         /// Why.
-        source: SummaryError,
+        problem: SummaryError,
     },
 }
 

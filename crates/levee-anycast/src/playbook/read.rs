@@ -65,13 +65,13 @@ fn read_file(path: &Path, baseline: Option<&str>) -> Result<Read, ReadError> {
     let begin = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
     let (rows, capacities) = if begin.starts_with('{') {
         let read: Result<Playbook, _> = serde_json::from_str(begin);
-        let playbook = read.map_err(|source| ReadError::Json {
+        let playbook = read.map_err(|problem| ReadError::Json {
             path: path.to_owned(),
-            source,
+            problem,
         })?;
         let playbook = match baseline {
             None => playbook,
-            Some(name) => in_order(path, playbook, name)?,
+            Some(name) => in_order(path, &playbook, name)?,
         };
         return Ok(Read {
             playbook,
@@ -90,9 +90,9 @@ fn read_file(path: &Path, baseline: Option<&str>) -> Result<Read, ReadError> {
             path: path.to_owned(),
         });
     };
-    let bad = |source| ReadError::Playbook {
+    let bad = |problem| ReadError::Playbook {
         path: path.to_owned(),
-        source,
+        problem,
     };
     let sites = Sites::new(rows.sites).map_err(bad)?;
     let mut plays = rows.plays;
@@ -102,7 +102,7 @@ fn read_file(path: &Path, baseline: Option<&str>) -> Result<Read, ReadError> {
         }
     }
     mark_partial(&mut plays);
-    let first = baseline_of(path, plays.iter().map(|play| &play.routing), baseline)?;
+    let first = baseline_of(path, &routings_of(&plays), baseline)?;
     plays[..=first].rotate_right(1);
     let playbook = Playbook::new(sites, plays, None).map_err(bad)?;
     Ok(Read {
@@ -140,13 +140,17 @@ pub(super) fn text_of(path: &Path) -> Result<String, ReadError> {
     })
 }
 
+fn routings_of(plays: &[Play]) -> Vec<&Routing> {
+    plays.iter().map(|play| &play.routing).collect()
+}
+
 /// The number of the play that is the baseline.
-fn baseline_of<'r>(
+fn baseline_of(
     path: &Path,
-    routings: impl Iterator<Item = &'r Routing> + Clone,
+    routings: &[&Routing],
     given: Option<&str>,
 ) -> Result<usize, ReadError> {
-    let find = |fits: &dyn Fn(&Routing) -> bool| routings.clone().position(fits);
+    let find = |fits: &dyn Fn(&Routing) -> bool| routings.iter().position(|routing| fits(routing));
     let named = |routing: &Routing| routing.name.eq_ignore_ascii_case("baseline");
     let ends = |routing: &Routing| {
         let name = routing.name.to_ascii_lowercase();
@@ -165,11 +169,11 @@ fn baseline_of<'r>(
     found.ok_or_else(|| {
         const NAMED: usize = 8;
         let mut names: Vec<String> = routings
-            .clone()
+            .iter()
             .take(NAMED)
             .map(|r| r.name.clone())
             .collect();
-        let more = routings.clone().count() - names.len();
+        let more = routings.len() - names.len();
         if more > 0 {
             names.push(format!("{more} more"));
         }
@@ -181,12 +185,8 @@ fn baseline_of<'r>(
 }
 
 /// The same playbook with this play first.
-fn in_order(path: &Path, playbook: Playbook, baseline: &str) -> Result<Playbook, ReadError> {
-    let first = baseline_of(
-        path,
-        playbook.plays().iter().map(|play| &play.routing),
-        Some(baseline),
-    )?;
+fn in_order(path: &Path, playbook: &Playbook, baseline: &str) -> Result<Playbook, ReadError> {
+    let first = baseline_of(path, &routings_of(playbook.plays()), Some(baseline))?;
     let mut plays = playbook.plays().to_vec();
     plays[..=first].rotate_right(1);
     let classes = playbook.classes().cloned().map(|mut classes| {
@@ -194,9 +194,9 @@ fn in_order(path: &Path, playbook: Playbook, baseline: &str) -> Result<Playbook,
         classes.site[..(first + 1) * n].rotate_right(n);
         classes
     });
-    let bad = |source| ReadError::Playbook {
+    let bad = |problem| ReadError::Playbook {
         path: path.to_owned(),
-        source,
+        problem,
     };
     Playbook::new(playbook.sites().clone(), plays, classes).map_err(bad)
 }
@@ -283,19 +283,20 @@ fn read_measurements(paths: &[&Path], options: Options<'_>) -> Result<Read, Read
             limit: PLAYS_MAX,
         });
     }
-    let sites = Sites::new(site_names(&runs)?).map_err(|source| ReadError::Playbook {
+    let sites = Sites::new(site_names(&runs)?).map_err(|problem| ReadError::Playbook {
         path: at.clone(),
-        source,
+        problem,
     })?;
     let mut routings = Vec::with_capacity(runs.len());
     for (stem, run) in &runs {
         routings.push(run.routing(stem, &sites)?);
     }
-    let first = baseline_of(&at, routings.iter(), options.baseline)?;
+    let all: Vec<&Routing> = routings.iter().collect();
+    let first = baseline_of(&at, &all, options.baseline)?;
     let mut order: Vec<(Run, Routing)> = runs.into_values().zip(routings).collect();
     order[..=first].rotate_right(1);
     if order.iter().any(|(run, _)| run.map.is_some()) {
-        of_maps(&at, sites, order, options)
+        of_maps(&at, &sites, order, options)
     } else {
         of_stats(&at, sites, &order)
     }
@@ -362,13 +363,13 @@ fn site_names(runs: &BTreeMap<String, Run>) -> Result<Vec<String>, ReadError> {
 
 fn of_maps(
     at: &Path,
-    sites: Sites,
+    sites: &Sites,
     runs: Vec<(Run, Routing)>,
     options: Options<'_>,
 ) -> Result<Read, ReadError> {
-    let failed = |source| ReadError::Summary {
+    let failed = |problem| ReadError::Summary {
         path: at.to_owned(),
-        source,
+        problem,
     };
     let mut summary = Summary::new(sites.clone());
     let mut notes = Vec::new();
@@ -418,9 +419,9 @@ fn of_stats(at: &Path, sites: Sites, runs: &[(Run, Routing)]) -> Result<Read, Re
         });
     }
     mark_partial(&mut plays);
-    let bad = |source| ReadError::Playbook {
+    let bad = |problem| ReadError::Playbook {
         path: at.to_owned(),
-        source,
+        problem,
     };
     let playbook = Playbook::new(sites, plays, None).map_err(bad)?;
     Ok(Read {
@@ -435,6 +436,6 @@ fn read_map(path: &Path, sites: Option<Sites>) -> Result<CatchmentMap, ReadError
         sites,
         ..ReadOptions::default()
     };
-    let (map, _) = map::read(path, &options)?;
+    let (map, _) = map::read(path, &options).map_err(ReadError::Map)?;
     Ok(map)
 }

@@ -84,7 +84,7 @@ fn shares(out: &mut String, playbook: &Playbook, tables: &Tables) {
     let rows = rows.map(|(i, (play, share))| {
         let mark = match (i, play.partial) {
             (_, true) => " (partial)",
-            (0, _) => " (baseline)",
+            (0, _) if !play.routing.name.eq_ignore_ascii_case("baseline") => " (baseline)",
             _ => "",
         };
         let mut row = vec![format!("{}{mark}", play.routing.name)];
@@ -134,7 +134,6 @@ fn reach(out: &mut String, playbook: &Playbook, tables: &Tables) {
     let name = |play: usize| &playbook.plays()[play].routing.name;
     let rows = playbook.sites().ids().map(|site| {
         let reach = &tables.reach[site.index()];
-        let empty: Vec<String> = reach.empty.iter().map(|bin| bin_name(*bin)).collect();
         let stuck = tables.stuck.as_ref().map(|stuck| stuck[site.index()]);
         let share = |part: Option<f64>| part.map_or_else(|| "?".to_owned(), percent);
         vec![
@@ -150,7 +149,7 @@ fn reach(out: &mut String, playbook: &Playbook, tables: &Tables) {
                 percent(reach.ceiling.share),
                 name(reach.ceiling.play)
             ),
-            if empty.is_empty() {
+            if reach.empty.is_empty() {
                 "-".to_owned()
             } else {
                 runs(&reach.empty)

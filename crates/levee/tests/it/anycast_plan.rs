@@ -93,7 +93,7 @@ fn a_file_says_the_same_as_options_and_options_go_before_it() {
         "+1xAMS",
         "--forbid=-1xAMS",
         "--concentration=1",
-        "--load=AMS=60k,BOS=7k,CNF=10k",
+        "--load=AMS=50k,BOS=7k,CNF=10k",
         "--down=BOS",
     ];
     let (status, out, error) = plan_with(file, &over);

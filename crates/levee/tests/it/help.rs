@@ -42,7 +42,6 @@ fn bad_arguments_exit_with_2_and_a_word_on_what_is_expected() {
             "cannot be used with",
         ),
         (&["completions", "tcsh"][..], "possible values"),
-        (&["demo", "anycast"][..], "not in this version"),
         (
             &["run", "absent.toml"][..],
             "absent.toml: cannot be read: No such file",

@@ -1,10 +1,20 @@
 //! The program as a user runs it.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
+mod anycast_plan;
+mod anycast_playbook;
+mod anycast_estimate;
 mod anycast_check;
+mod anycast_map;
 mod anycast_playbook;
 mod anycast_plan;
+mod anycast_respond;
+mod anycast_plan;
+mod anycast_plan;
+mod anycast_playbook;
 mod anycast_simulate;
+mod anycast_plan;
+mod anycast_playbook;
 mod check;
 mod compare;
 mod config;

@@ -70,11 +70,11 @@ pub(super) fn read(mut reader: impl BufRead + Send, sink: &mut Sink<'_>) -> Resu
         budget.set(RECORD_MAX + AHEAD);
         let line =
             |record: &ByteRecord| lines.before + record.position().map_or(1, csv::Position::line);
+        let next = lines.before + reader.position().line();
         match reader.read_byte_record(&mut record) {
             Ok(true) => {}
             Ok(false) => break,
             Err(error) => {
-                let place = At::Line(lines.before + reader.position().line());
                 let problem = match error.kind() {
                     csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                         Problem::TooLong { limit: RECORD_MAX }
@@ -82,7 +82,7 @@ pub(super) fn read(mut reader: impl BufRead + Send, sink: &mut Sink<'_>) -> Resu
                     _ => Problem::Damaged(error.to_string()),
                 };
                 // What follows cannot be read, but what was before may be kept.
-                return sink.bad(place, problem);
+                return sink.bad(At::Line(next), problem);
             }
         }
         let columns = match &columns {

@@ -62,16 +62,16 @@ pub(super) fn read(reader: impl Read + Send, sink: &mut Sink<'_>) -> Result<(), 
             Err(PcapError::Eof) => return Ok(()),
             Err(PcapError::Incomplete(_)) => {
                 let had = reader.data().len();
-                if reader.refill().is_err()
-                    || reader.data().len() == had && !reader.reader_exhausted()
-                {
-                    let problem = Problem::Damaged("a packet cannot be read".to_owned());
-                    return sink.bad(record, problem);
+                let refilled = reader.refill().is_ok();
+                if reader.data().len() > had {
+                    continue;
                 }
-                if reader.data().len() == had {
-                    let problem = Problem::Damaged("it ends inside a packet".to_owned());
-                    return sink.bad(record, problem);
-                }
+                let text = match (refilled, had) {
+                    (true, 0) => return Ok(()),
+                    (true, _) => "it ends inside a packet",
+                    (false, _) => "it cannot be read further",
+                };
+                return sink.bad(record, Problem::Damaged(text.to_owned()));
             }
             Err(error) => {
                 let problem = damaged(&error);

@@ -103,7 +103,7 @@ fn ticks_per_second(time: u64) -> Option<u64> {
     }
 }
 
-/// The `seen` of a map: `AMS=5 BOS=2`.
+/// The `seen` of a map: `AMS=5,BOS=2`.
 fn seen(
     text: &[u8],
     block: Block,
@@ -111,11 +111,11 @@ fn seen(
     sink: &mut Sink<'_>,
 ) -> Result<(), Problem> {
     let all = String::from_utf8_lossy(text);
-    for part in all.split(' ') {
+    for part in all.split(',') {
         let seen = part.rsplit_once('=');
         let seen = seen.and_then(|(site, replies)| Some((site, replies.parse::<u64>().ok()?)));
         let Some((name, replies)) = seen.filter(|(_, replies)| *replies > 0) else {
-            let expected = "sites and replies, such as AMS=5 BOS=2";
+            let expected = "sites and replies, such as AMS=5,BOS=2";
             return Err(Sink::field("seen", text, expected));
         };
         let site = sink.site(name.as_bytes())?;

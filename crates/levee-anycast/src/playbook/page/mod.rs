@@ -76,7 +76,7 @@ fn headline(out: &mut String, playbook: &Playbook, tables: &Tables) {
         });
     write!(
         out,
-        "<p class=\"soft\">Shares {}. The baseline is {}.</p>\n<ul class=\"headline\">\n",
+        "<p class=\"soft\">Shares {}. Baseline: {}.</p>\n<ul class=\"headline\">\n",
         tables.unit.by(),
         escape(&baseline.routing.name)
     )
@@ -385,7 +385,7 @@ fn poisons(out: &mut String, judgements: &[Judgement]) {
         "<figure class=\"wide\">\n<h2>Poisons against their controls</h2>\n\
          <p class=\"soft\">A control is a prepend of the same length: what a poison does beyond it is the poison's own effect.</p>\n\
          <div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">poison</th><th scope=\"col\">site</th><th scope=\"col\">share</th>\
-         <th scope=\"col\">control</th><th scope=\"col\">its share</th><th scope=\"col\">verdict</th><th scope=\"col\">why</th></tr></thead>\n<tbody>\n",
+         <th scope=\"col\">control</th><th scope=\"col\">its share</th><th scope=\"col\">verdict</th><th scope=\"col\" class=\"why\">why</th></tr></thead>\n<tbody>\n",
     );
     for j in judgements {
         let class = match j.verdict {
@@ -395,7 +395,7 @@ fn poisons(out: &mut String, judgements: &[Judgement]) {
         };
         writeln!(
             out,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td><span class=\"{class}\">{}</span></td><td>{}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td><span class=\"{class}\">{}</span></td><td class=\"why\">{}</td></tr>",
             escape(&j.configuration),
             escape(&j.site),
             percent(j.share),

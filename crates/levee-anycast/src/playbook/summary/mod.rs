@@ -284,7 +284,8 @@ impl Groups {
             blocks: Vec::new(),
             load: Vec::new(),
         };
-        let mut known: HashMap<u64, u32, Identity> = HashMap::with_hasher(Identity);
+        let mut known: HashMap<u64, u32, Identity> =
+            HashMap::with_capacity_and_hasher(sums.len(), Identity);
         for (row, sum) in sums.iter().enumerate() {
             let row = row as u32;
             let group = match known.entry(*sum) {
@@ -359,17 +360,19 @@ struct Count {
 /// Counts all plays; `None` if a row goes elsewhere than the first of its group.
 fn count(columns: &impl Columns, groups: &Groups, threads: NonZeroUsize) -> Option<Vec<Count>> {
     let counts = in_pieces(threads, columns.plays(), |play| {
-        let site_of = groups.first.iter().map(|row| columns.site(play, *row));
-        let site_of: Vec<u8> = site_of.collect();
+        // Groups have their numbers in the order in which rows show them, so a number that is not there yet is the next one.
+        let mut site_of: Vec<u8> = Vec::with_capacity(groups.len());
+        let mut together = true;
         let mut sites = [0u8; ROWS];
-        let together = groups.of.chunks(ROWS).enumerate().all(|(i, part)| {
+        for (i, part) in groups.of.chunks(ROWS).enumerate() {
             columns.fill(play, i * ROWS, &mut sites[..part.len()]);
-            let mut differs = false;
             for (group, site) in part.iter().zip(&sites) {
-                differs |= site_of[*group as usize] != *site;
+                match site_of.get(*group as usize) {
+                    Some(known) => together &= known == site,
+                    None => site_of.push(*site),
+                }
             }
-            !differs
-        });
+        }
         let mut count = Count {
             blocks: [0; 256],
             load: (!groups.load.is_empty()).then(|| Box::new([0.0; 256])),

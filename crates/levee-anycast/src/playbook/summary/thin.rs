@@ -74,8 +74,16 @@ fn choose(columns: &impl Columns, groups: &Groups, limit: usize) -> Vec<Class> {
     if order.len() > kept {
         order.select_nth_unstable_by(kept, heavier);
     }
-    let tail = order.split_off(kept.min(order.len()));
+    order.truncate(kept);
     order.sort_unstable_by(heavier);
+    let mut is_kept = vec![false; groups.len()];
+    for group in &order {
+        is_kept[*group as usize] = true;
+    }
+    // In the order of their numbers, which mostly is that of their blocks already.
+    let tail: Vec<u32> = (0..groups.len() as u32)
+        .filter(|group| !is_kept[*group as usize])
+        .collect();
     let mut chosen: Vec<Class> = order.into_iter().map(whole).collect();
     if !tail.is_empty() {
         let mut strata: Vec<Vec<u32>> = vec![Vec::new(); 256];

@@ -258,31 +258,19 @@ impl<'a> Forecaster<'a> {
             }
         };
         let shares = self.shares(play, |site| !self.situation.down.contains(&site));
-        self.scatter(nowhere, &shares, &mut load, &mut concentrated);
+        scatter(nowhere, nowhere.high, &shares, &mut load, &mut concentrated);
         if play != self.situation.current {
             for site in &self.situation.down {
                 let lost = core::mem::take(&mut load[site.index()]);
-                concentrated[site.index()] = Range::default();
-                self.scatter(lost, &shares, &mut load, &mut concentrated);
+                let most = core::mem::take(&mut concentrated[site.index()]).high;
+                scatter(lost, most, &shares, &mut load, &mut concentrated);
+            }
+            // What may go to several sites is counted at each of them, but there is no more than all.
+            for range in &mut concentrated {
+                range.high = range.high.min(self.total.high);
             }
         }
         (load, concentrated)
-    }
-
-    /// Adds a load of which it is not known where it goes: by the shares, or to any one site.
-    fn scatter(&self, lost: Range, shares: &[f64], load: &mut [Range], concentrated: &mut [Range]) {
-        for (site, share) in shares.iter().enumerate() {
-            if lost.high > 0.0 && *share > 0.0 {
-                let likely = lost.scale(*share);
-                load[site] = load[site] + likely;
-                let any = Range {
-                    low: 0.0,
-                    likely: likely.likely,
-                    high: lost.high,
-                };
-                concentrated[site] = concentrated[site] + any;
-            }
-        }
     }
 
     /// What each site gets if the attack is denser where it moves.
@@ -508,6 +496,22 @@ fn sum_by_site<T: Copy + Default>(
     }
     let nowhere = sums.pop().unwrap_or_default();
     (sums, nowhere)
+}
+
+/// Adds a load of which it is not known where it goes: by the shares, or where it is concentrated, at `most`, to any one site.
+fn scatter(lost: Range, most: f64, shares: &[f64], load: &mut [Range], concentrated: &mut [Range]) {
+    for (site, share) in shares.iter().enumerate() {
+        if most > 0.0 && *share > 0.0 {
+            let part = lost.scale(*share);
+            load[site] = load[site] + part;
+            let any = Range {
+                low: 0.0,
+                likely: part.likely,
+                high: most,
+            };
+            concentrated[site] = concentrated[site] + any;
+        }
+    }
 }
 
 /// Where nothing of what may be infinite is nothing.

@@ -460,6 +460,75 @@ fn flawed_plays_come_last() {
 }
 
 #[test]
+fn what_a_play_sends_to_a_site_that_is_down_goes_to_the_others() {
+    let playbook = playbook("A B C", "baseline 60 0 40\n+1xA 20 20 60\n0xB 50 0 50");
+    let mut situation = situation([100.0; 3], [60.0, 0.0, 40.0]);
+    situation.down.insert(SiteId(1));
+    situation.normal = Some(Figures::Sites(vec![30.0, 0.0, 10.0]));
+    let plan = plan(&playbook, &situation);
+    assert_eq!(plan.capacity, 200.0);
+    let choice = |play: usize| {
+        plan.choices
+            .iter()
+            .find(|choice| choice.play == play)
+            .unwrap()
+    };
+    // A would keep 20, B get 20 and C 60: the 20 of B go 1 to 3, or all to either.
+    assert_eq!(loads(choice(1)), [25.0, 0.0, 75.0]);
+    let normal = choice(1).sites.iter().map(|site| site.normal);
+    let normal: Vec<f64> = normal
+        .map(|normal| (normal * 10.0).round() / 10.0)
+        .collect();
+    assert_eq!(
+        normal,
+        [12.5, 0.0, 27.5],
+        "of 30, A keeps 10, C gets 10 and 3/4 of 10"
+    );
+    let most: Vec<f64> = choice(1)
+        .sites
+        .iter()
+        .map(|site| site.concentrated.high.round())
+        .collect();
+    // Of the attack of 30 at A, no more than two thirds stay there, twice a third; two thirds go to B and C each.
+    assert_eq!(most, [10.0 + 20.0 + 30.0, 0.0, 10.0 + 20.0 + 40.0 + 30.0]);
+    let share = 0.2;
+    assert_eq!(
+        choice(1).flaws,
+        [Flaw::NeedsDown {
+            site: SiteId(1),
+            share
+        }]
+    );
+    assert_eq!(choice(2).flaws, []);
+    assert_eq!(choice(1).sites[1].role, Role::Down);
+}
+
+#[test]
+fn classes_weigh_by_their_normal_load_where_it_is_known() {
+    let by_blocks = classes("A B", "baseline 0000\n+1xA 0001");
+    let mut classes = by_blocks.classes().unwrap().clone();
+    classes.load = vec![1.0, 1.0, 0.0, 6.0];
+    let by_load = Playbook::new(
+        by_blocks.sites().clone(),
+        by_blocks.plays().to_vec(),
+        Some(classes),
+    )
+    .unwrap();
+    let situation = situation([50.0; 2], [80.0, 0.0]);
+    let moved = |playbook: &Playbook| {
+        loads(
+            plan(playbook, &situation)
+                .choices
+                .iter()
+                .find(|c| c.play == 1)
+                .unwrap(),
+        )
+    };
+    assert_eq!(moved(&by_blocks), [60.0, 20.0]);
+    assert_eq!(moved(&by_load), [20.0, 60.0]);
+}
+
+#[test]
 fn forbidden_plays_are_left_out() {
     let playbook = playbook("A B", "baseline 90 10\n+1xA 50 50\n+2xA 40 60");
     let mut situation = situation([60.0, 60.0], [90.0, 10.0]);

@@ -223,6 +223,12 @@ impl Responder {
         self.seen.iter().map(|site| site.offered).collect()
     }
 
+    /// Sites of which the next line of defence is asked for.
+    #[must_use]
+    pub fn next_line_sites(&self) -> &[SiteId] {
+        &self.state.next_line
+    }
+
     /// The figure of merit that routers which damp may have of the prefix.
     #[must_use]
     pub fn damping(&self, now: Time) -> f64 {

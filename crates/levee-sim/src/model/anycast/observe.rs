@@ -58,7 +58,7 @@ const ENTRIES: [Entry; 53] = [
 
     entry(("mitigation.done", "0/1", "1 if during the attack the time came from which no site was over capacity for run.calm"), |m, _| flag(m.meter.mitigated)),
     entry(("mitigation.time", "s", "from the beginning of the attack until then; no number without"), |m, _| m.mitigated_after().unwrap_or(f64::NAN)),
-    entry(("mitigation.wait", "s", "the same, and without mitigation how long the attack went on: always a number"), |m, now| m.waited(now)),
+    entry(("mitigation.wait", "s", "the same, and without mitigation how long the attack went on: always a number"), Anycast::waited),
 
     entry(("detect.time", "s", "from the beginning of the attack until the responder says that there is one; no number before"), |m, _| m.detected_after()),
     entry(("detect.false", "", "times that it said so without one"), |m, _| m.meter.false_alarms as f64),
@@ -75,7 +75,7 @@ const ENTRIES: [Entry; 53] = [
 
     entry(("next_line.called", "", "times that the responder called the next line of defence"), |m, _| m.meter.next_lines as f64),
     entry(("next_line.on", "0/1", "1 if it is called now"), |m, _| flag(m.meter.next_line_since.is_some())),
-    entry(("next_line.time", "s", "in which it was"), |m, now| m.next_line_s(now)),
+    entry(("next_line.time", "s", "in which it was"), Anycast::next_line_s),
 
     entry(("estimate.count", "", "estimates of a site's offered load, one for each interval that lies in the attack"), |m, _| m.meter.estimates.count as f64),
     entry(("estimate.held", "", "of them, whose interval holds the truth"), |m, _| m.meter.estimates.held as f64),

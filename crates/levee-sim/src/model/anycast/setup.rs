@@ -392,7 +392,7 @@ impl Setup {
         need(
             attack.moves.is_none() || !same,
             "attack.moves",
-            "it where sources are drawn: concentrated, site or shares",
+            "it where sources are drawn: kind concentrated, site or sites",
         )
     }
 }

@@ -177,12 +177,8 @@ fn written<'d, 't>(
     raw: &RawService,
 ) -> Option<(Playbook, Vec<String>)> {
     let names = raw.site.iter().map(|site| site.name.as_str());
-    let read = Sites::new(names).and_then(|sites| {
-        let classes: Vec<String> = raw.class.iter().map(|class| class.name.clone()).collect();
-        Ok((sites, classes))
-    });
-    let (sites, classes) = match read {
-        Ok(read) => read,
+    let sites = match Sites::new(names) {
+        Ok(sites) => sites,
         Err(error) => {
             let remedy = "write [[service.site]] with name = \"AMS\", capacity = 50_000 for each";
             reader.refuse(at, "site", error.value, &error.expected, remedy);
@@ -230,7 +226,10 @@ fn written<'d, 't>(
         site: table,
     });
     match Playbook::new(sites, plays, known) {
-        Ok(playbook) => Some((playbook, classes)),
+        Ok(playbook) => {
+            let classes = raw.class.iter().map(|class| class.name.clone());
+            Some((playbook, classes.collect()))
+        }
         Err(error) => {
             let remedy = "write [[service.play]] with name = \"baseline\" first, and [[service.class]] with a load";
             let found = format!("{}: {}", error.key, error.value);

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::cli::Global;
 use crate::exit::Answer;
-use crate::{output, view as progress};
+use crate::output;
 
 /// Where nothing says how long an interval is, in seconds.
 const INTERVAL_S: i64 = 300;
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args, global: Global) -> Result<Answer> {
     let heavy = args
         .history
         .as_ref()
-        .map(|path| learn(args, path, global))
+        .map(|path| learn(args, path))
         .transpose()?;
     let (sites, names, interval) = match &heavy {
         Some((hitters, history)) => (hitters.sites().clone(), hitters.names(), history.interval_s),
@@ -139,7 +139,7 @@ fn now(path: &Path, interval_s: i64, sites: &Sites, names: &[&str]) -> Result<No
 }
 
 /// The heavy hitters of a history, and what was noticed of it.
-fn learn(args: &Args, path: &Path, global: Global) -> Result<(HeavyHitters, About)> {
+fn learn(args: &Args, path: &Path) -> Result<(HeavyHitters, About)> {
     // Only for its times: the heavy hitters are not known yet.
     let first = now(
         &args.now,
@@ -147,7 +147,6 @@ fn learn(args: &Args, path: &Path, global: Global) -> Result<(HeavyHitters, Abou
         &Sites::default(),
         &[],
     )?;
-    let spinner = progress::bytes_bar(global, 0);
     let until_s = args.until.unwrap_or(i64::MAX).min(first.from_s());
     let options = HistoryOptions {
         interval_s: args.history_interval,
@@ -159,7 +158,6 @@ fn learn(args: &Args, path: &Path, global: Global) -> Result<(HeavyHitters, Abou
     heavy.select.count = args.heavy_hitters as usize;
     // An interval of an hour may end an hour after the last begin that was seen.
     let hitters = HeavyHitters::fit(&history, first.to_s() + 3_600, &heavy).with_context(named)?;
-    spinner.finish_and_clear();
     let about = About {
         interval_s: history.interval_s,
         start_s: history.start_s,

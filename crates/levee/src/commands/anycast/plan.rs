@@ -1,7 +1,7 @@
 //! `levee anycast plan`.
 
 mod asked;
-mod figures;
+pub(super) mod figures;
 mod view;
 
 use std::path::PathBuf;

@@ -7,9 +7,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::ValueEnum;
 use levee_anycast::map::{self, ReadOptions};
 use levee_anycast::playbook::judge::{self, Control, judge};
-use levee_anycast::playbook::{
-    Document, Options, Read, Tables, Unit, fsdb, page, read, table, tables, text,
-};
+use levee_anycast::playbook::{Document, Options, Read, Tables, Unit, fsdb, page, read, table, tables, text};
 use levee_policy::reroute::Playbook;
 
 use crate::cli::Global;
@@ -77,11 +75,7 @@ pub(crate) fn run(command: &Command, global: Global) -> Result<Answer> {
 
 fn show(args: &Show, global: Global) -> Result<Answer> {
     let file = args.out.as_deref().map(Form::of).transpose()?;
-    let Read {
-        playbook,
-        capacities,
-        notes,
-    } = open(args)?;
+    let Read { playbook, capacities, notes } = open(args)?;
     let playbook = by(args, playbook)?;
     let control = match args.poison_control {
         PoisonControl::Prepend => Control::Prepend,
@@ -96,11 +90,7 @@ fn show(args: &Show, global: Global) -> Result<Answer> {
         write(path, &page(&title, &playbook, &tables, &judgements, style))?;
     }
     if let (Some(path), Some(form)) = (&args.out, file) {
-        let given = if args.capacities.is_empty() {
-            capacities.unwrap_or_default()
-        } else {
-            args.capacities.clone()
-        };
+        let given = if args.capacities.is_empty() { capacities.unwrap_or_default() } else { args.capacities.clone() };
         write(path, &form.write(&playbook, &given)?)?;
     }
     if global.json {
@@ -121,7 +111,12 @@ fn show(args: &Show, global: Global) -> Result<Answer> {
 
 fn open(args: &Show) -> Result<Read> {
     let load = match &args.weights {
-        Some(path) => Some(map::read_load(path, &ReadOptions::default())?.0),
+        Some(path) => {
+            let read = map::read_load(path, &ReadOptions::default());
+            // It tells its causes itself.
+            let (load, _) = read.map_err(|error| anyhow::Error::msg(error.to_string()))?;
+            Some(load)
+        }
         None => None,
     };
     let options = Options {
@@ -159,10 +154,7 @@ impl Form {
             Some("json") => Ok(Self::Json),
             Some("csv") => Ok(Self::Csv),
             Some("fsdb") => Ok(Self::Fsdb),
-            _ => bail!(
-                "--out {}: expected a name that ends in .json, .csv or .fsdb",
-                path.display()
-            ),
+            _ => bail!("--out {}: expected a name that ends in .json, .csv or .fsdb", path.display()),
         }
     }
 
@@ -171,18 +163,14 @@ impl Form {
             Self::Json => format!("{}\n", serde_json::to_string(playbook)?),
             Self::Csv => table::write(playbook)?,
             Self::Fsdb => {
-                let well = capacities
-                    .iter()
-                    .all(|capacity| capacity.is_finite() && *capacity >= 0.0);
+                let well = capacities.iter().all(|capacity| capacity.is_finite() && *capacity >= 0.0);
                 ensure!(well, "--capacities: expected numbers, 0 or more");
-                fsdb::write(playbook, capacities)
-                    .context("give them with --capacities, in the order of the sites")?
+                fsdb::write(playbook, capacities).context("give them with --capacities, in the order of the sites")?
             }
         })
     }
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text)
-        .with_context(|| format!("cannot write {}: choose another file", path.display()))
+    fs::write(path, text).with_context(|| format!("cannot write {}: choose another file", path.display()))
 }

@@ -177,7 +177,9 @@ fn reports_tell_the_load_that_comes_in_and_what_is_lost_of_the_known_good() {
     while simulation.step() {
         let now = simulation.now();
         let measure = &simulation.model.measure;
-        if now <= Time::ZERO + Span::from_secs(600) || (now.as_nanos() % 60_000_000_000) != 0 {
+        if now <= Time::ZERO + Span::from_secs(600)
+            || !now.as_nanos().is_multiple_of(60_000_000_000)
+        {
             continue;
         }
         let [a, b, c] = &measure.sites[..] else {

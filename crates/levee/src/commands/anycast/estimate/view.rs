@@ -35,7 +35,7 @@ pub(super) fn text(document: &Document<'_>) -> String {
     if let Some(candidates) = document.candidates {
         out.push('\n');
         let mut table = Table::new();
-        table.load_preset(UTF8_BORDERS_ONLY).set_header([
+        table.load_style(UTF8_BORDERS_ONLY).set_header([
             "candidate",
             "per second",
             "there",
@@ -64,7 +64,7 @@ pub(super) fn text(document: &Document<'_>) -> String {
 fn sites(document: &Document<'_>) -> String {
     let capacities = document.sites.iter().any(|site| site.capacity.is_some());
     let mut table = Table::new();
-    table.load_preset(UTF8_BORDERS_ONLY);
+    table.load_style(UTF8_BORDERS_ONLY);
     let mut header = vec![
         "site",
         "by",

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, de};
 const AMOUNT: &str = "a number of 0 or more such as 50000, 50k, 4.1M or 2G";
 
 /// `50000`, `50k`, `4.1M`, `2G`.
-pub(super) fn amount(text: &str) -> Result<f64, String> {
+pub(in crate::commands::anycast) fn amount(text: &str) -> Result<f64, String> {
     let (digits, unit) = match text.char_indices().next_back() {
         Some((at, 'k')) => (&text[..at], 1e3),
         Some((at, 'M')) => (&text[..at], 1e6),
@@ -70,7 +70,7 @@ pub(super) fn range(text: &str) -> Result<Range, String> {
 }
 
 /// `SITE=VALUE`. A name may have a `=` itself: the last one counts.
-pub(super) fn of_site<T>(
+pub(in crate::commands::anycast) fn of_site<T>(
     value: fn(&str) -> Result<T, String>,
 ) -> impl Fn(&str) -> Result<(String, T), String> + Clone {
     move |text| {

@@ -157,7 +157,7 @@ impl Shown<'_> {
         };
         let mut text = match best.over {
             Over::Never => format!(
-                "{doing} {name}: no site is over its capacity, wherever the attack comes from"
+                "{doing} {name}: no site is over its capacity, even if the attack is concentrated"
             ),
             Over::Concentrated => {
                 format!(
@@ -177,7 +177,7 @@ impl Shown<'_> {
                     .collect();
                 format!(
                     "no play keeps every site within its capacity; {name} keeps {kept} of the normal load alive\n\
-                     next line of defence: {} need the thinner or SeVen",
+                     these sites need their next line of defence, the thinner or SeVen: {}",
                     sites.join(", ")
                 )
             }

@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, Table};
 use levee_anycast::blocks::Blocks;
 use levee_anycast::graph::AsGraph;
 use levee_anycast::predict::{Certainty, DeploymentFile, Prediction};
-use levee_policy::reroute::{Playbook, SiteId, Sites};
+use levee_policy::reroute::{Play, Playbook, SiteId, Sites};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -155,12 +155,13 @@ impl Document {
 }
 
 const LEGEND: &str = "\
-sites    % of the blocks (with --load: of the load) that reach a site      none  % of all blocks without a route
+sites    % of the blocks (with --load: of the load) that reach a site
+none     % of all blocks without a route, or of ASes that the graph lacks
 certain  % of the blocks that reach their site however ASes break ties     order  % seen to hang on the order of announcements
 ";
 
 const LEGEND_BEFORE: &str = "\
-a > b    before and after the sites that are not built; - where a configuration needs them
+a > b    without and with the sites that are not built, while the others announce the same; - where that was not asked for
 ";
 
 impl From<Prediction> for Shown {
@@ -183,26 +184,33 @@ impl Shown {
         right(table)
     }
 
-    /// Each configuration of `self` with that of the same name in `before`, which has the first of its sites.
+    /// Each configuration with that of `before` in which the sites that are built announce the same.
     fn beside(&self, before: &Self) -> Table {
         let sites = self.playbook.sites();
         let mut table = empty(sites);
         for (play, row) in self.playbook.plays().iter().enumerate() {
-            let name = &row.routing.name;
-            let old = before.playbook.find(name);
-            let old = old.map(|old| &before.playbook.plays()[old]);
+            let old = before.same(sites, row);
             let cell = |site: SiteId| {
                 let new = percent(row.share(site));
-                match old {
-                    Some(old) if site.index() < old.blocks.len() => {
-                        format!("{} > {new}", percent(old.share(site)))
-                    }
-                    _ => format!("- > {new}"),
+                let known = before.playbook.sites().find(sites.name(site));
+                match old.zip(known) {
+                    Some((old, known)) => format!("{} > {new}", percent(old.share(known))),
+                    None => format!("- > {new}"),
                 }
             };
             table.add_row(self.row(play, sites.ids().map(cell).collect()));
         }
         right(table)
+    }
+
+    /// The play in which the sites of this playbook announce what they do in a play of other `sites`, these among them.
+    fn same(&self, sites: &Sites, play: &Play) -> Option<&Play> {
+        let all = play.routing.announcements.as_ref()?;
+        let names = self.playbook.sites().names();
+        let ours = names.map(|name| Some(all[sites.find(name)?.index()].clone()));
+        let ours: Option<Vec<_>> = ours.collect();
+        let mut plays = self.playbook.plays().iter();
+        plays.find(|known| known.routing.announcements == ours)
     }
 
     fn row(&self, play: usize, shares: Vec<String>) -> Vec<String> {

@@ -1,0 +1,6 @@
+#![no_main]
+
+#[path = "../../crates/levee-anycast/tests/it/journal_targets.rs"]
+mod journal_targets;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| journal_targets::journal(bytes));
