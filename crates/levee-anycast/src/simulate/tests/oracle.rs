@@ -308,6 +308,39 @@ proptest! {
     }
 
     #[test]
+    fn one_change_after_another((ases, sites, seed) in worlds(12)) {
+        let with = With { poisons: true, ..PLAIN };
+        let mut world = world(ases, sites, seed, with);
+        world.policies.tie = Tie::Oldest;
+        let graph = world.graph();
+        let internet = Internet::new(&graph, &world.deployment, &world.policies).unwrap();
+        let mut draw = Draw(Pcg64::seed_from_u64(seed));
+        let linked = world.ases();
+        let mut routings = vec![world.routing.clone()];
+        for _ in 0..5 {
+            let other = routing(&mut draw, &world.deployment, &linked, &world.policies, with);
+            let mut next = routings.last().unwrap().clone();
+            let site = draw.below(sites);
+            let announcement = &mut next.announcements.as_mut().unwrap()[site];
+            match &mut announcement.everyone {
+                // As long as before, and yet another route.
+                Some(path) if !path.poison.is_empty() && draw.chance(60) => {
+                    path.poison[0] = draw.one(&linked);
+                }
+                _ => *announcement = other.announcements.unwrap()[site].clone(),
+            }
+            routings.push(next);
+        }
+        let mut catchments = internet.catchments(&routings[0]).unwrap();
+        for next in &routings[1..] {
+            catchments = internet.change(&catchments, next).unwrap();
+        }
+        world.routing = routings[5].clone();
+        let ours = world.routes(&internet, &catchments);
+        prop_assert_eq!(found(&ours), found(&after(&world, &routings, seed)), "{:#?}", world);
+    }
+
+    #[test]
     fn sites_that_announce_in_turn((ases, sites, seed) in worlds(12)) {
         let mut world = world(ases, sites, seed, With { poisons: true, ..PLAIN });
         world.policies.tie = Tie::Oldest;
@@ -316,7 +349,7 @@ proptest! {
         let order: Vec<SiteId> = (0..sites as u8).rev().map(SiteId).collect();
         let catchments = internet.in_order(&world.routing, &order).unwrap();
         let ours = world.routes(&internet, &catchments);
-        prop_assert_eq!(found(&ours), found(&in_turn(&world, seed)), "{:#?}", world);
+        prop_assert_eq!(found(&ours), found(&after(&world, &in_turn(&world), seed)), "{:#?}", world);
         let at_once = internet.catchments(&world.routing).unwrap();
         for index in 0..graph.len() as u32 {
             let possible = at_once.possible(index);
@@ -357,29 +390,37 @@ fn larger_worlds() {
     }
 }
 
-/// The sites one after another, the last first, by the oracle: an AS stays with what it has had for longest.
-fn in_turn(world: &World, seed: u64) -> super::reference::Routes {
-    let sites = world.deployment.sites.len();
+/// The same world with one site after another, the last first, and then all once more.
+fn in_turn(world: &World) -> Vec<Routing> {
+    let all = world.routing.announcements.as_ref().unwrap();
+    let upto = (0..=all.len()).map(|step| {
+        let from = all.len() - (step + 1).min(all.len());
+        let mut some = all.clone();
+        some[..from].fill(Announcement::withdrawn());
+        Routing {
+            name: step.to_string(),
+            announcements: Some(some),
+        }
+    });
+    upto.collect()
+}
+
+/// The routes after these configurations, each once those before it have settled, by the oracle: an AS stays with what it has had
+/// for longest.
+fn after(world: &World, routings: &[Routing], seed: u64) -> super::reference::Routes {
     let mut now = world.clone();
-    let announcements = now.routing.announcements.as_mut().unwrap();
-    announcements.fill(Announcement::withdrawn());
     let mut since: BTreeMap<(Asn, Session), (Route, usize)> = BTreeMap::new();
     let mut routes = super::reference::Routes::new();
-    // One step more, in which nothing changes.
-    for step in 0..=sites {
-        if step < sites {
-            let site = sites - 1 - step;
-            now.routing.announcements.as_mut().unwrap()[site] =
-                world.routing.announcements.as_ref().unwrap()[site].clone();
-        }
+    for (step, routing) in routings.iter().enumerate() {
+        now.routing = routing.clone();
         let lowest = now.lowest();
         let tie = |at: Asn, route: &Route| {
-            let old = since
-                .get(&(at, route.session))
-                .filter(|(old, _)| old == route);
+            let old = since.get(&(at, route.session));
+            let old = old.filter(|(old, _)| old == route);
             (old.map_or(step, |(_, since)| *since), lowest(at, route))
         };
-        routes = now.settle(&mut Pcg64::seed_from_u64(seed), &tie).unwrap();
+        let mut rng = Pcg64::seed_from_u64(seed);
+        routes = now.settle(&mut rng, &tie).unwrap();
         let mut next = BTreeMap::new();
         for at in now.ases() {
             for offer in now.offers(at, &routes) {

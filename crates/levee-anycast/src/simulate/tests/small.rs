@@ -371,6 +371,12 @@ fn the_order_of_announcements_counts_where_the_oldest_route_stays() {
     assert_eq!(back.site(eighty), Some(west));
     let again = internet.change(&first, &base).unwrap();
     assert_eq!(again.site(eighty), Some(north));
+    // Another path of the same length is another route, also two steps away.
+    let poisoned = |asn| announce(poison(&[asn]), Some(poison(&[7])));
+    let before = internet.catchments(&poisoned(8)).unwrap();
+    assert_eq!(before.site(eighty), Some(west));
+    let after = internet.change(&before, &poisoned(9)).unwrap();
+    assert_eq!(after.site(eighty), Some(north));
 }
 
 #[test]
