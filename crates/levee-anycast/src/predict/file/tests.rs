@@ -73,7 +73,6 @@ fn every_key_is_read() {
             seed: 3,
         },
         path_max_edge: 12,
-        communities: file.communities().clone(),
         communities_stripped: AsSet::Everyone,
         ..Policies::default()
     };
