@@ -14,8 +14,8 @@ fn estimates(report: &Value, query: &str) -> Vec<(String, f64)> {
     let of = |point: &Value| {
         let queries = point["queries"].as_array().unwrap();
         let own = queries.iter().find(|q| q["name"] == query).unwrap();
-        let lane = point["at"]["lane"].as_str().or(point["name"].as_str());
-        (lane.unwrap().to_owned(), own["estimate"].as_f64().unwrap())
+        let lane = point["name"].as_str().unwrap();
+        (lane.to_owned(), own["estimate"].as_f64().unwrap())
     };
     points.iter().map(of).collect()
 }
