@@ -3,9 +3,9 @@
 mod generated;
 mod graph;
 mod graph_targets;
-mod map_targets;
 mod known_good;
 mod known_good_targets;
+mod map_targets;
 mod playbook;
 mod predict_replay;
 mod predict_targets;
