@@ -1,5 +1,9 @@
 //! Traffic that is made up but has what real traffic has: heavy hitters of unlike size, with days and weeks of their own, noise that
 //! lasts for hours, and sources that are nothing of the kind. It is written as files, and goes in through the readers.
+#![expect(
+    clippy::unwrap_used,
+    reason = "an experiment stops at what it did not expect"
+)]
 
 use std::fmt::Write as _;
 

@@ -57,21 +57,24 @@ impl JudgedSite {
         let mut out = Vec::new();
         let mut say = |count: usize, what: &str| {
             if count > 0 {
-                out.push(format!("{count} heavy hitters {what}"));
+                out.push(format!("heavy hitters {what}: {count}"));
             }
         };
-        say(self.moved_in, "moved here from other sites and count here");
+        say(
+            self.moved_in,
+            "that moved here from other sites, and count here",
+        );
         say(
             self.moved_out,
-            "moved from here to other sites and are not counted as lost",
+            "that moved from here to other sites, and are not counted as lost",
         );
         say(
             self.faked,
-            "send far more than the others under the same loss, and were left out as faked",
+            "left out as faked, as they send far more than the others under the same loss",
         );
         say(
             self.astray,
-            "are seen here and where they always were: what came here was left out as faked",
+            "seen here and where they always were, of which what came here was left out as faked",
         );
         if self.sources > 0 && self.silent == self.sources {
             out.push(format!(

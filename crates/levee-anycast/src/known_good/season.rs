@@ -45,6 +45,8 @@ const LEVEL_SD: f64 = 0.5;
 const LEVEL_HOURS: usize = 3;
 /// A harmonic counts as far as its power is above so many times that of noise. Of pure noise, 2% of the power is left.
 const HARMONIC_OVER_NOISE: f64 = 3.0;
+/// The deviation at the full hour, of the second difference of the hours around.
+const BEND_SD: f64 = 0.25;
 /// Passes of cleaning before the fit.
 const PASSES: usize = 2;
 /// The two-sided normal deviate of the level at which intervals are asked for.
@@ -180,8 +182,12 @@ impl Forecast {
                 * (c - a + x * (2.0 * a - 5.0 * b + 4.0 * c - d + x * (3.0 * (b - c) + d - a)));
             let events = log.exp() * (end - at) as f64;
             sum += events;
+            // Where the curve bends, it is less sure between the middles: there may be an edge. Of an edge at the full hour,
+            // the curve is half off, which is two of these deviations.
+            let bend = (a - 2.0 * b + c).abs().max((b - 2.0 * c + d).abs());
+            let between = bend * BEND_SD * (1.0 - (2.0 * x - 1.0).abs());
             // Errors of neighbouring hours are nearly the same error.
-            sd += events * self.at(at.div_euclid(HOUR_S)).1;
+            sd += events * self.at(at.div_euclid(HOUR_S)).1.hypot(between);
             at = end;
         }
         (sum, sd)
@@ -614,6 +620,26 @@ mod tests {
             .sum();
         assert!((whole / parts - 1.0).abs() < 1e-9);
         assert_eq!(forecast.events(5, 5), (0.0, 0.0));
+    }
+
+    #[test]
+    fn an_edge_at_the_full_hour_is_within_the_interval() {
+        // Twelve hours at 3, twelve at 2: just after an edge the curve is still on its way.
+        let history: Vec<Option<f64>> = (0..14 * 24)
+            .map(|hour| Some(if hour % 24 < 12 { 3.0 } else { 2.0 }))
+            .collect();
+        let forecast = Forecast::fit(0, &history, 30).unwrap();
+        let edge = (14 * 24 + 12) * HOUR_S;
+        let (events, sd) = forecast.events(edge, edge + 600);
+        assert!(
+            (events - 1_200.0).abs() < 2.0 * sd && sd < 0.15 * events,
+            "{events} {sd}"
+        );
+        let (events, sd) = forecast.events(edge + 1_500, edge + 2_100);
+        assert!(
+            (events / 1_200.0 - 1.0).abs() < 0.02 && sd < 0.02 * events,
+            "{events} {sd}"
+        );
     }
 
     #[test]

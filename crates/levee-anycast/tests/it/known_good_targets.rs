@@ -1,4 +1,8 @@
 //! What the fuzzer calls, and the replay of its corpus: each takes any bytes, and asserts what must hold of them.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a target stops at what it did not expect"
+)]
 
 use levee_anycast::known_good::{
     CANDIDATES_MAX, HeavyHitters, HeavyOptions, History, HistoryOptions, Now, SITES_OF_SOURCE_MAX,
@@ -7,7 +11,7 @@ use levee_anycast::known_good::{
 use levee_policy::reroute::estimate::Estimator;
 
 /// A history, and the same bytes as what is judged: limits hold, and what comes out are numbers.
-pub fn history(bytes: &[u8]) {
+pub(crate) fn history(bytes: &[u8]) {
     let history = match History::read(bytes, HistoryOptions::default()) {
         Ok(history) => history,
         Err(error) => return assert!(!error.to_string().is_empty()),

@@ -1,11 +1,13 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use super::{finished, golden, levee};
+use super::{finished, levee};
 
 const START_S: i64 = 1_764_547_200;
 const DAYS: i64 = 15;
 const END_S: i64 = START_S + DAYS * 86_400;
+/// In the middle of an hour, since the day of these sources has edges at full hours.
+const NOW_S: i64 = END_S + 1_500;
 
 /// Thirty sources at two sites by hour, with a day that goes up and down by half; and one that came lately.
 fn history() -> String {
@@ -34,9 +36,9 @@ fn now() -> String {
             i if i % 3 == 0 => ("BOS", 800),
             _ => ("AMS", 80),
         };
-        writeln!(out, "{END_S},{}.0.2.1,{site},{count}", 20 + i).unwrap();
+        writeln!(out, "{NOW_S},{}.0.2.1,{site},{count}", 20 + i).unwrap();
     }
-    writeln!(out, "{END_S},*,AMS,6000000\n{END_S},*,BOS,600000").unwrap();
+    writeln!(out, "{NOW_S},*,AMS,6000000\n{NOW_S},*,BOS,600000").unwrap();
     out
 }
 
@@ -78,7 +80,6 @@ fn people_read_what_is_offered_and_why() {
     ] {
         assert!(out.contains(expect), "{expect}\n{out}");
     }
-    golden("anycast-estimate.txt", &out);
 }
 
 #[test]
@@ -167,7 +168,8 @@ fn atlas_alone_is_enough() {
     let alpha = json["sites"][0]["alpha"]["range"]["likely"]
         .as_f64()
         .unwrap();
-    assert!((alpha - 0.25).abs() < 0.05, "{alpha}");
+    // Of half of its probes one query in three.
+    assert!((alpha - 1.0 / 6.0).abs() < 0.01, "{alpha}");
     // Without the pattern no server is a site.
     let (status, _, error) = estimate(&files, &["--atlas", "atlas.json"]);
     assert_eq!(status, 2);
@@ -203,15 +205,16 @@ fn bad_input_is_told_with_its_place_and_remedy() {
     );
     check(
         &good_now,
-        &format!("{END_S},a,AMS,1\n"),
+        &format!("{NOW_S},a,AMS,1\n"),
         &weeks,
         &["weeks.csv", "no rows before"],
     );
+    let late = good_now.replace(&NOW_S.to_string(), &(NOW_S + 40 * 86_400).to_string());
     check(
-        &good_now,
-        "1700000000,a,AMS,1\n1700003600,a,AMS,1\n",
+        &late,
+        &good_history,
         &weeks,
-        &["give a newer history"],
+        &["weeks.csv", "give a newer history"],
     );
     check("", &good_history, &weeks, &["now.csv: no rows"]);
     check(
