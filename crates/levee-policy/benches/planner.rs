@@ -9,6 +9,7 @@
     clippy::cast_possible_truncation,
     clippy::expect_used,
     clippy::float_cmp,
+    clippy::needless_range_loop,
     dead_code,
     reason = "a reference is short, and a bench looks at its order only"
 )]
@@ -92,7 +93,7 @@ fn planner(c: &mut Criterion) {
         let playbook = playbook(classes, PLAYS);
         let id = BenchmarkId::new("rank 100 plays at 8 sites, by classes", classes);
         group.bench_function(id, |b| {
-            b.iter(|| rank(black_box(&playbook), &situation, &config).unwrap())
+            b.iter(|| rank(black_box(&playbook), &situation, &config).unwrap());
         });
     }
     let playbook = playbook(1_000, PLAYS);

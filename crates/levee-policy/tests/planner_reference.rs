@@ -6,6 +6,7 @@
     clippy::cast_possible_truncation,
     clippy::expect_used,
     clippy::float_cmp,
+    clippy::needless_range_loop,
     reason = "a reference is short"
 )]
 mod naive;

@@ -1,9 +1,5 @@
 //! The fuzzer's corpus of playbooks on the stable compiler: what was found once stays found.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test stops at what it did not expect"
-)]
+#![expect(clippy::expect_used, reason = "a test stops at what it did not expect")]
 
 #[path = "playbook/target.rs"]
 mod target;

@@ -138,6 +138,16 @@ impl Lost {
                     if changes == 1 { "site" } else { "sites" }
                 )
             }
+            Self::Headroom { headroom, .. } if headroom == f64::NEG_INFINITY => {
+                "sends load to a site that is closed".to_string()
+            }
+            Self::Headroom { headroom, before } if before < 0.0 => {
+                format!(
+                    "overfills its fullest site by {}, not {}",
+                    percent(-headroom),
+                    percent(-before)
+                )
+            }
             Self::Headroom { headroom, before } => {
                 format!(
                     "leaves {} of the fullest site free, not {}",
@@ -284,6 +294,20 @@ mod tests {
                     before: 0.2,
                 },
                 "leaves 10.0% of the fullest site free, not 20.0%",
+            ),
+            (
+                Lost::Headroom {
+                    headroom: -0.055,
+                    before: -0.03,
+                },
+                "overfills its fullest site by 5.5%, not 3.0%",
+            ),
+            (
+                Lost::Headroom {
+                    headroom: f64::NEG_INFINITY,
+                    before: -0.03,
+                },
+                "sends load to a site that is closed",
             ),
             (Lost::Name, "does the same, and is later by name"),
             (

@@ -572,7 +572,8 @@ fn what_does_not_fit_the_playbook_is_refused() {
     let good = situation([1.0, 1.0], [1.0, 1.0]);
     assert!(rank(&playbook, &good, &PlannerConfig::default()).is_ok());
     let range = |low, likely, high| Range { low, likely, high };
-    let wrongs: [(&dyn Fn(&mut Situation), &str); 14] = [
+    type Spoil<'a> = &'a dyn Fn(&mut Situation);
+    let wrongs: [(Spoil<'_>, &str); 14] = [
         (
             &|s| s.current = 2,
             "`current` is 2, expected the number of a play below 2",
