@@ -382,9 +382,8 @@ fn notes(out: &mut String, report: &Report) {
          Chosen here: {}. <em>Certain</em> is the part of the /24s whose site hangs on no tie between equally good routes.</p>\n\
          <p class=\"soft\">Everything here is computed: no packet was sent. The Internet is generated, its routes are selected as BGP does, a part of \
          the playbook is wrong on purpose, networks come to their new site one after the other, and the responder is the code that a live service runs. \
-         {}</p>\n",
+         Links that are full lose honest and attacking queries alike; that is how the loss of known-good traffic tells what was sent.</p>\n",
         escape(if plays.is_empty() { "none" } else { &plays }),
-        "Links that are full lose honest and attacking queries alike; that is how the loss of known-good traffic tells what was sent."
     )
     .ok();
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 use levee_policy::reroute::story::{self, load, short};
-use levee_policy::reroute::{Range, Step, Why, estimate};
+use levee_policy::reroute::{Classes, Range, Step, Why, estimate};
 use levee_policy::{Span, Time};
 use levee_sim::model::anycast::Moment;
 use serde::Serialize;
@@ -125,7 +125,7 @@ impl Report {
                 links: demo.internet.links,
                 blocks: demo.internet.blocks,
                 configurations: playbook.plays().len(),
-                classes: classes.map_or(0, |classes| classes.len()),
+                classes: classes.map_or(0, Classes::len),
             },
             sites: levee.map_or_else(Vec::new, |run| sites(demo, run)),
             estimate: levee.and_then(first_estimate),

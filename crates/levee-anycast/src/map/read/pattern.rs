@@ -112,8 +112,8 @@ fn fit(parts: &[Part], name: &[u8]) -> Option<(usize, usize)> {
                         continue;
                     }
                     let text = name[at..].iter().take_while(|byte| **byte != b'.').count();
-                    for end in at + 1..=at + text {
-                        next[end] = next[end].or(Some((at, end)));
+                    for (end, ends) in next.iter_mut().enumerate().skip(at + 1).take(text) {
+                        *ends = ends.or(Some((at, end)));
                     }
                 }
             }
