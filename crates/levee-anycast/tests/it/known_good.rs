@@ -62,7 +62,7 @@ fn the_offered_load_is_known_though_nine_tenths_are_lost() {
             assert!(worst < 0.15, "{trouble:?} {origin}: {worst}");
             // Of 12 intervals that hold the truth with 95%, less than 9 do 1 time in 400.
             assert!(
-                score.held >= 9,
+                score.coverage() >= 9.0 / 12.0,
                 "{trouble:?} {origin}: {} of {}",
                 score.held,
                 score.sites

@@ -65,28 +65,28 @@ fn holds((map, load): (CatchmentMap, Option<LoadMap>)) {
 }
 
 /// Maps, replies and loads as CSV.
-pub fn map_csv(bytes: &[u8]) {
+pub(crate) fn map_csv(bytes: &[u8]) {
     if let Some(read) = import(bytes) {
         holds(read);
     }
 }
 
 /// Maps as Parquet.
-pub fn map_parquet(bytes: &[u8]) {
+pub(crate) fn map_parquet(bytes: &[u8]) {
     if let Some(read) = import(bytes) {
         holds(read);
     }
 }
 
 /// Results of RIPE Atlas.
-pub fn atlas(bytes: &[u8]) {
+pub(crate) fn atlas(bytes: &[u8]) {
     if let Some(read) = import(bytes) {
         holds(read);
     }
 }
 
 /// Captures.
-pub fn pcap(bytes: &[u8]) {
+pub(crate) fn pcap(bytes: &[u8]) {
     if let Some(read) = import(bytes) {
         holds(read);
     }
