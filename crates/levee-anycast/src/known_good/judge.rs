@@ -469,7 +469,7 @@ mod tests {
     fn who_moved_is_not_lost() {
         let hitters = hitters();
         // A tenth arrives at AMS and all at BOS; four of AMS reach BOS now.
-        let moved = |i: usize| i % 2 == 0 && i < 8;
+        let moved = |i: usize| i.is_multiple_of(2) && i < 8;
         let judged = judge(&hitters, |i| match (moved(i), i % 2) {
             (true, _) => vec![("BOS", 600)],
             (_, 0) => vec![("AMS", 60)],
@@ -507,7 +507,7 @@ mod tests {
     fn who_is_faked_is_left_out() {
         let hitters = hitters();
         // A tenth arrives; of five sources of AMS somebody sends ten times as much under the same loss.
-        let faked = |i: usize| i % 2 == 0 && i < 10;
+        let faked = |i: usize| i.is_multiple_of(2) && i < 10;
         let judged = judge(&hitters, |i| {
             vec![(home(i), if faked(i) { 660 } else { 60 })]
         });
@@ -531,7 +531,7 @@ mod tests {
         alpha(a, 0.1, 0.005);
         alpha(b, 0.1, 0.005);
         // A third: the others are not to be trusted either.
-        let many = |i: usize| i % 2 == 0 && i < 14;
+        let many = |i: usize| i.is_multiple_of(2) && i < 14;
         let judged = judge(&hitters, |i| {
             vec![(home(i), if many(i) { 6_000 } else { 60 })]
         });

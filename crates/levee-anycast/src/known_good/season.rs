@@ -544,7 +544,7 @@ mod tests {
             "holes",
             |hour, rate| {
                 if hour % 7 == 3 || (200..230).contains(&hour) {
-                    *rate = None
+                    *rate = None;
                 }
             },
             0.03,
@@ -553,7 +553,7 @@ mod tests {
             "outliers",
             |hour, rate| {
                 if hour % 41 == 7 {
-                    *rate = rate.map(|rate| rate * if hour % 2 == 0 { 8.0 } else { 0.05 })
+                    *rate = rate.map(|rate| rate * if hour % 2 == 0 { 8.0 } else { 0.05 });
                 }
             },
             0.03,
@@ -563,7 +563,7 @@ mod tests {
             "flood",
             |hour, rate| {
                 if (300..308).contains(&hour) {
-                    *rate = rate.map(|rate| rate * 30.0)
+                    *rate = rate.map(|rate| rate * 30.0);
                 }
             },
             0.04,

@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(found.stuck, [2, 3]);
         let of = |blocks: &[usize]| -> f64 {
             let block = |i: &usize| {
-                if i % 2 == 0 {
+                if i.is_multiple_of(2) {
                     Block::V4(*i as u32)
                 } else {
                     Block::V6(*i as u64)

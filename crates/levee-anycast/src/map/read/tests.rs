@@ -363,7 +363,8 @@ fn atlas_results_of_all_firmware() {
         );
         assert_eq!(report.other, 5, "{report:?}");
         assert_eq!(
-            map.rtt("192.0.0.1".parse().unwrap()).map(|rtt| rtt.ms()),
+            map.rtt("192.0.0.1".parse().unwrap())
+                .map(super::super::catchment::Rtt::ms),
             Some(1.5)
         );
     }
