@@ -31,9 +31,9 @@ impl Unit {
         let percents = plays
             .iter()
             .all(|play| play.known().abs_diff(100) <= slack && play.unknown == 0);
-        match (percents, plays.iter().any(|play| play.load.is_some())) {
-            (true, _) => Self::Percent,
-            (false, true) => Self::Load,
+        match (plays.iter().any(|play| play.load.is_some()), percents) {
+            (true, _) => Self::Load,
+            (false, true) => Self::Percent,
             (false, false) => Self::Blocks,
         }
     }

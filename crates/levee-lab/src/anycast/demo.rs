@@ -57,7 +57,7 @@ pub struct Size {
 pub struct Run {
     /// The lane of the scenario.
     pub name: String,
-    /// All sites, every [`EVERY`], from the beginning to the end.
+    /// All sites, every quarter of a minute, from the beginning to the end.
     pub moments: Vec<Moment>,
     /// What the responder did, with the times.
     pub steps: Vec<(Time, Step)>,

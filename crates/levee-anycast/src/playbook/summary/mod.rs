@@ -8,7 +8,7 @@
 //! 2. blocks of one sum are put into one class;
 //! 3. play after play, each block is compared with the first of its class. Two vectors of one sum would show here (a chance of one
 //!    in a million for 6 million vectors), and passes 1 and 2 begin again with other numbers: classes are exact;
-//! 4. classes beyond the limit are thinned ([`thin`]).
+//! 4. classes beyond the limit are thinned (`thin.rs`).
 //!
 //! A measurement loses some replies each time, so many blocks are a class of their own only because of what was lost.
 

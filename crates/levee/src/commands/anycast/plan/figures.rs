@@ -11,17 +11,17 @@ const AMOUNT: &str = "a number of 0 or more such as 50000, 50k, 4.1M or 2G";
 /// `50000`, `50k`, `4.1M`, `2G`.
 pub(in crate::commands::anycast) fn amount(text: &str) -> Result<f64, String> {
     let (digits, unit) = match text.char_indices().next_back() {
-        Some((at, 'k')) => (&text[..at], 1e3),
-        Some((at, 'M')) => (&text[..at], 1e6),
-        Some((at, 'G')) => (&text[..at], 1e9),
-        _ => (text, 1.0),
+        Some((at, 'k')) => (&text[..at], "e3"),
+        Some((at, 'M')) => (&text[..at], "e6"),
+        Some((at, 'G')) => (&text[..at], "e9"),
+        _ => (text, ""),
     };
-    let number = digits.replace('_', "").parse().ok();
+    // As one number: 4.1 times a million is not 4,100,000.
+    let number = (digits.replace('_', "") + unit).parse().ok();
     // Words that `parse` takes (`inf`, `nan`) and signs are no amounts.
     let number = number.filter(|_| digits.starts_with(|c: char| c.is_ascii_digit() || c == '.'));
     number
-        .map(|number: f64| number * unit)
-        .filter(|number| *number <= LOAD_MAX)
+        .filter(|number: &f64| *number <= LOAD_MAX)
         .ok_or_else(|| format!("{text:?} is no amount, expected {AMOUNT}"))
 }
 
