@@ -6,5 +6,7 @@
 pub mod demo;
 mod page;
 pub mod report;
+#[cfg(test)]
+mod tests;
 
 pub use self::page::page;

@@ -21,8 +21,8 @@ pub fn page(demo: &DemoResult, report: &Report) -> String {
     for site in 0..report.sites.len() {
         site_plot(&mut out, demo, report, site);
     }
-    out.push_str("</section>\n");
     answered(&mut out, demo);
+    out.push_str("</section>\n");
     loads(&mut out, report);
     decisions(&mut out, report);
     playbook(&mut out, demo, report);
@@ -84,7 +84,7 @@ struct Frame {
 
 impl Frame {
     fn x(&self, seconds: f64) -> f64 {
-        LEFT + 8.0 + (WIDTH - LEFT - 8.0 - RIGHT) * (seconds / self.x_max).clamp(0.0, 1.0)
+        LEFT + 8.0 + (WIDTH - LEFT - 8.0 - RIGHT - 8.0) * (seconds / self.x_max).clamp(0.0, 1.0)
     }
 
     fn y(&self, load: f64) -> f64 {
@@ -253,9 +253,7 @@ fn answered(out: &mut String, demo: &DemoResult) {
         x_max: length_s(demo),
         y_max: 100.0,
     };
-    out.push_str(
-        "<figure class=\"wide\">\n<h2>Honest queries answered, in percent</h2>\n<ul class=\"key\">",
-    );
+    out.push_str("<figure>\n<h2>Honest queries answered, in percent</h2>\n<ul class=\"key\">");
     for (i, run) in demo.runs.iter().enumerate() {
         write!(
             out,
@@ -342,10 +340,13 @@ fn decisions(out: &mut String, report: &Report) {
 
 /// Share of each site in each play, as a heat map.
 fn playbook(out: &mut String, demo: &DemoResult, report: &Report) {
-    out.push_str(
-        "<figure class=\"wide\">\n<h2>The playbook: percent of all /24s that reach each site</h2>\n<div class=\"scroll\"><table>\n<thead><tr>\
+    write!(
+        out,
+        "<figure class=\"wide\">\n<h2>The playbook: percent of all /24s that reach each site</h2>\n<details><summary>{} configurations</summary><div class=\"scroll\"><table>\n<thead><tr>\
          <th scope=\"col\">announced</th>",
-    );
+        demo.playbook().plays().len()
+    )
+    .ok();
     let playbook = demo.playbook();
     for name in playbook.sites().names() {
         write!(out, "<th scope=\"col\">{}</th>", escape(name)).ok();
@@ -371,7 +372,7 @@ fn playbook(out: &mut String, demo: &DemoResult, report: &Report) {
         }
         writeln!(out, "<td>{:.0}</td></tr>", certainty.share() * 100.0).ok();
     }
-    out.push_str("</tbody>\n</table></div>\n</figure>\n");
+    out.push_str("</tbody>\n</table></div></details>\n</figure>\n");
 }
 
 fn notes(out: &mut String, report: &Report) {

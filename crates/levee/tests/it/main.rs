@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 mod anycast_check;
+mod anycast_demo;
 mod anycast_estimate;
 mod anycast_map;
 mod anycast_plan;
