@@ -1,5 +1,6 @@
 #![no_main]
 
+#[expect(dead_code, reason = "each fuzzer calls one of them")]
 #[path = "../../crates/levee-anycast/tests/it/journal_targets.rs"]
 mod journal_targets;
 
