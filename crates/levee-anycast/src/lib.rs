@@ -7,9 +7,11 @@
 //! - [`predict`]: a playbook out of a simulation and blocks, before anything is announced.
 //! - [`known_good`]: traffic that is known to be good, and how much of it is to be expected when.
 //! - [`measures`]: measured loads for the responder.
+//! - [`figures`]: numbers as people read them.
 //! - [`journal`]: what the responder has done, on disk.
 
 pub mod blocks;
+pub mod figures;
 pub mod graph;
 pub mod journal;
 pub mod known_good;

@@ -1,5 +1,6 @@
 //! What a map and a comparison say, for people and for machines.
 
+use crate::figures::thousands;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -442,19 +443,6 @@ fn percent(share: f64) -> String {
     } else {
         format!("{percent:.1}%")
     }
-}
-
-/// `1,234,567`.
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// A load, with as many digits as tell something.

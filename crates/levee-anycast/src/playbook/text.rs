@@ -8,6 +8,7 @@ use levee_policy::reroute::Playbook;
 
 use super::judge::Judgement;
 use super::tables::{BINS, Tables};
+use crate::figures::thousands;
 
 /// Configurations that are named in a cell of table 6; of the rest the number is told.
 const NAMED: usize = 3;
@@ -43,19 +44,6 @@ pub(super) fn percent(share: f64) -> String {
 /// `60-70%`.
 pub(super) fn bin_name(bin: usize) -> String {
     format!("{}-{}%", bin * BINS, (bin + 1) * BINS)
-}
-
-/// `1,234,567`.
-pub(super) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() * 4 / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 fn table(title: &str, header: Vec<String>, rows: Vec<Vec<String>>, left: usize, out: &mut String) {

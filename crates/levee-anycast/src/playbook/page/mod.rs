@@ -10,7 +10,8 @@ use self::colour::Shade;
 use super::judge::{Judgement, Verdict};
 use super::routing::{path_text, withdraws};
 use super::tables::{BINS, Tables};
-use super::text::{self, bin_name, runs, thousands};
+use super::text::{self, bin_name, runs};
+use crate::figures::thousands;
 
 /// The most configurations and cells that a page shows, so that a browser can still sort them.
 const ROWS_MAX: usize = 2_000;

@@ -1,5 +1,6 @@
 //! What is printed of a prediction.
 
+use levee_anycast::figures::thousands;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -261,18 +262,6 @@ fn right(mut table: Table) -> Table {
 
 fn percent(share: f64) -> String {
     format!("{:.1}", share * 100.0)
-}
-
-fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 impl Serialize for Shown {
